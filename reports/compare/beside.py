@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.compare.welch import Difference, difference, largest_p
+from reports.compare.welch import MeanDifference, difference, largest_p
 from reports.result.measured import measure
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class NumberBeside:
     number: str
     base: Estimate
     new: Estimate
-    difference: Difference | None
+    difference: MeanDifference | None
     differs: bool = False
 
     @property

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import polars as pl
 
 from l4sbench.errors import InputError
-from reports.compare.welch import Difference, difference, largest_p
+from reports.compare.welch import MeanDifference, difference, largest_p
 from reports.result.measured import labels_of
 from reports.result.stats import Estimate, estimate
 
@@ -67,7 +67,7 @@ class MetricChange:
         group: The flow group, or empty where the metric is about all flows.
         base, new: Means over the valid trials, with intervals.
         difference: New minus base; None with fewer than two trials of either.
-        margin: Difference that does not matter, in the metric's unit.
+        margin: MeanDifference that does not matter, in the metric's unit.
         p_worse, p_better: Of the two tests, before the correction; None with fewer than two trials.
         change: The outcome.
     """
@@ -76,7 +76,7 @@ class MetricChange:
     group: str
     base: Estimate
     new: Estimate
-    difference: Difference | None
+    difference: MeanDifference | None
     margin: float
     p_worse: float | None
     p_better: float | None

@@ -114,7 +114,7 @@ class NightRun:
 
 @dataclass
 class _Found:
-    """What one night has of every cell."""
+    """One night with its cells, verdicts, and metrics that were worse."""
 
     night: Night
     cells: Mapping[str, MeasuredCell]

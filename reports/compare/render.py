@@ -16,7 +16,7 @@ from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presen
 if TYPE_CHECKING:
     from reports.compare.beside import NumberBeside
     from reports.compare.comparison import Comparison, Side
-    from reports.compare.welch import Difference
+    from reports.compare.welch import MeanDifference
     from reports.result.stats import Estimate
 
 GLYPHS: Final[Mapping[ChangeKind, str]] = {
@@ -109,7 +109,7 @@ def _metric(metric: MetricChange) -> str:
     return f"{metric.name} {', '.join(filter(None, figures))} ({trials}{known})"
 
 
-def difference_text(found: Difference | None) -> str:
+def difference_text(found: MeanDifference | None) -> str:
     """Return a difference with its interval: `+18.25 (9.10 to 27.40)`; empty where there is none."""
     if found is None:
         return ""
@@ -271,7 +271,7 @@ def _metric_document(metric: MetricChange) -> dict[str, object]:
     }
 
 
-def _difference_document(found: Difference | None) -> dict[str, object]:
+def _difference_document(found: MeanDifference | None) -> dict[str, object]:
     low, high = found.interval if found else (None, None)
     return {"difference": found and found.value, "difference_low": low, "difference_high": high}
 

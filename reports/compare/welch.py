@@ -19,7 +19,7 @@ _ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
-class Difference:
+class MeanDifference:
     """The difference of two means, new minus base.
 
     Attributes:
@@ -61,7 +61,7 @@ class Difference:
         return float(stdtr(self.freedom, -beyond / self.error))
 
 
-def difference(base: Estimate, new: Estimate) -> Difference | None:
+def difference(base: Estimate, new: Estimate) -> MeanDifference | None:
     """Return the difference of two estimates; None where one of them has fewer than two trials."""
     if base.sd is None or new.sd is None:
         return None
@@ -69,9 +69,9 @@ def difference(base: Estimate, new: Estimate) -> Difference | None:
     parts = base.sd**2 / base.trials, new.sd**2 / new.trials
     value, error = new.value - base.value, math.sqrt(sum(parts))
     if error <= _ROUNDING * size:
-        return Difference(value if abs(value) > _ROUNDING * size else 0.0, 0.0, math.inf)
+        return MeanDifference(value if abs(value) > _ROUNDING * size else 0.0, 0.0, math.inf)
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (base.trials - 1) + parts[1] ** 2 / (new.trials - 1))
-    return Difference(value, error, freedom)
+    return MeanDifference(value, error, freedom)
 
 
 def largest_p(tested: Sequence[float], rate: float) -> float:

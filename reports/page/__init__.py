@@ -8,9 +8,10 @@ Everything but the time series is in `index.html` itself; docs/reading.md descri
 """
 
 from reports.page.compared import Links, comparison_page
-from reports.page.live import Live, write_live, write_waiting
+from reports.page.live import Live
 from reports.page.nights import NightLinks, history_page
 from reports.page.page import Heading, Section, beside_published, write
+from reports.page.running import write_live, write_waiting
 
 __all__ = [
     "Heading",

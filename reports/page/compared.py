@@ -16,7 +16,7 @@ from reports.page.sheet import sheet
 
 if TYPE_CHECKING:
     from reports.compare import CellChange, Comparison, MetricChange, NumberBeside
-    from reports.compare.welch import Difference
+    from reports.compare.welch import MeanDifference
     from reports.result.stats import Estimate
 
 LEAST_MARGINS, MOST_MARGINS = 2.0, 6.0
@@ -52,7 +52,7 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Group:
+class OutcomeCells:
     """Cells with the same outcome, those with large differences first."""
 
     name: str
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the template asks about cells and metrics."""
+    """The answers to the template's questions about cells and metrics."""
 
     comparison: Comparison
     margins: float
@@ -140,10 +140,10 @@ def _look(comparison: Comparison) -> _Look:
     return _Look(comparison, min(max(math.ceil(farthest), LEAST_MARGINS), MOST_MARGINS), numbers)
 
 
-def _groups(comparison: Comparison) -> tuple[Group, ...]:
-    def group(name: str, title: str, cells: Sequence[CellChange]) -> Group:
+def _groups(comparison: Comparison) -> tuple[OutcomeCells, ...]:
+    def group(name: str, title: str, cells: Sequence[CellChange]) -> OutcomeCells:
         sized = sorted(cells, key=lambda cell: -(cell.furthest.in_margins if cell.furthest else 0.0))
-        return Group(name, title, tuple(sized))
+        return OutcomeCells(name, title, tuple(sized))
 
     both = comparison.present(Presence.BOTH)
     by_change = {kind: [cell for cell in both if cell.change is kind] for kind in (*ChangeKind, None)}
@@ -189,7 +189,7 @@ def _estimate(found: Estimate) -> tuple[str, str]:
     return _figure(found.value, size), between
 
 
-def _difference(found: Difference | None) -> tuple[str, str]:
+def _difference(found: MeanDifference | None) -> tuple[str, str]:
     """Return a difference, and its interval in brackets; a dash where there is none."""
     if found is None:
         return "\u2013", "(one trial)"
