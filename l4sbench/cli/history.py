@@ -25,7 +25,7 @@ def add_parser(commands: Subparsers) -> None:
         ),
     )
     parser.add_argument("run", metavar="MATRIX", help="a matrix's name, or one of its run directories")
-    parser.add_argument("--last", type=count, default=60, metavar="N", help="number of nights (default: 60)")
+    parser.add_argument("--last", type=count, metavar="N", help="number of nights (default: 60)")
     parser.add_argument(
         "--all", action="store_true", help="take runs that no sweep has noted in history.tsv, too"
     )
@@ -38,13 +38,13 @@ def add_parser(commands: Subparsers) -> None:
 
 def history(args: argparse.Namespace) -> int:
     """Print a line per night, and write the page."""
-    from l4sbench.app.nights import home_of, read_history, write_history
+    from l4sbench.app.nights import LAST, home_of, read_history, write_history
     from l4sbench.app.reading import refuse_page
 
     home = home_of(args.run, args.runs)
     if args.output:
         refuse_page(args.output)
-    found = read_history(home, last=args.last, every=args.all, margins=args.margins)
+    found = read_history(home, last=args.last or LAST, every=args.all, margins=args.margins)
     rows = [
         {
             "night": night.side.name,

@@ -109,7 +109,7 @@ def test_reloading_stops_on_demand(visit: Open, rewrite: Rewrite) -> None:
 
 def test_a_run_that_is_gone_is_noticed(visit: Open, rewrite: Rewrite) -> None:
     page = visit(path=rewrite(at=datetime.now(UTC) - timedelta(minutes=10), every_s=4.0))
-    expect(page.locator("#going-age")).to_have_text("Written 10 min 0 s ago: the run may be gone.")
+    expect(page.locator("#going-age")).to_contain_text("ago: the run may be gone.")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
