@@ -68,6 +68,8 @@ class LivePage:
             self.problem = ""
         except L4sbenchError as error:
             self.problem = error.message
+        except OSError as error:  # the run is worth more than its page
+            self.problem = f"{error.filename}: {error.strerror}"
 
     def _state(self, every_s: float) -> Live:
         from reports.page import Live
