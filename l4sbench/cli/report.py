@@ -103,6 +103,23 @@ def report(args: argparse.Namespace) -> int:
     from l4sbench.app import api
     from l4sbench.app.reading import reading
 
+    _require_matching(args)
+    args.run = api.find_run(args.run, args.runs)
+    with reading(args.run):
+        _catch_up(args.run)
+        if figures.wanted(args):
+            return figures.write(args)
+        if flent.wanted(args):
+            return flent.write(args)
+        if args.against:
+            return _against(args)
+        if args.claims:
+            return _claims(args)
+        return _result(args)
+
+
+def _require_matching(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together. Raises InputError with the command that was meant."""
     # both take up a filter
     with_figures, with_flent = figures.wanted(args), flent.wanted(args)
     if with_figures and with_flent:
@@ -121,18 +138,6 @@ def report(args: argparse.Namespace) -> int:
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
     if args.notes and (args.json or with_figures or with_flent or args.against or args.claims):
         raise InputError("--notes is for the decision table", "l4sbench report RUN --notes")
-    args.run = api.find_run(args.run, args.runs)
-    with reading(args.run):
-        _catch_up(args.run)
-        if with_figures:
-            return figures.write(args)
-        if with_flent:
-            return flent.write(args)
-        if args.against:
-            return _against(args)
-        if args.claims:
-            return _claims(args)
-        return _result(args)
 
 
 def _catch_up(run: Path) -> None:
