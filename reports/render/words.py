@@ -251,12 +251,14 @@ def brief(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
     """Return those of `notes` that a reader must not miss: what is in doubt, and what does not count."""
     out, dropped = decision.left_out, [cell for cell in decision.cells if cell.result.only_dropped]
     texts = [
-        f"left out: {counted(len(out), 'trial')}" if out else "",
         f"only dropped: {only_dropped_meaning(len(dropped))}" if dropped else "",
         former_text(decision),
         make_sure(decision, command),
     ]
-    return [Note(text, has_code=True) for text in texts if text]
+    left_out = (
+        [Note(f"left out: {counted(len(out), 'trial')}", tuple(left_out_hints(decision)))] if out else []
+    )
+    return [*left_out, *(Note(text, has_code=True) for text in texts if text)]
 
 
 def unsure_meaning(decision: Decision) -> str:

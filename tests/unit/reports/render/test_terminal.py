@@ -257,6 +257,7 @@ def test_the_rest_is_printed_on_request(decision: Decision) -> None:
     costs = regret(decision)
     short, full = (as_text(decision, regrets=costs, full=full) for full in (False, True))
     assert "left out: 1 trial\n" in re.sub(" +\n", "\n", short)
+    assert "  hint for 1 trial: " in short
     assert "to make it sure: `" in short
     assert "--notes" in short.splitlines()[-1] + short.splitlines()[-2]
     for text in ("This says nothing about", "kernels: ", "On average over", "▲ classic-starved: "):
