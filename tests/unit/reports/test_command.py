@@ -354,7 +354,7 @@ def test_what_an_earlier_rule_left_is_removed(run: Path, capsys: pytest.CaptureF
         (report / name).write_text(text, encoding="utf-8")
     without_rule(run)
     assert main(["report", str(run)]) == 0
-    measured = {"index.html", "data", "measured.csv", "measured.json", "metrics.csv"}
+    measured = {"index.html", "data", "measured.csv", "measured.json", "metrics.csv", "numbers.json"}
     assert {path.name for path in report.iterdir()} == measured | own.keys()
     assert {name: (report / name).read_text(encoding="utf-8") for name in own} == own
     assert not table.exists()
@@ -572,7 +572,7 @@ def test_a_changed_matrix_is_not_the_study(run: Path, capsys: pytest.CaptureFixt
     assert "Made by `l4sbench run matrix.yaml`" in shown
     page = html.unescape((run / "report" / "index.html").read_text(encoding="utf-8"))
     assert said in page
-    assert "pam25-cubic with duration=60s" in page.partition("<table")[0]
+    assert "pam25-cubic with duration=60s" in page.partition("<b>Basis</b>")[2].partition("</details>")[0]
 
 
 def test_the_page_is_opened_in_a_browser(
