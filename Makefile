@@ -100,6 +100,7 @@ docs: env-run ## make the site of the documents in build/site; a broken link is 
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps \
 		-r requirements/docs.txt
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the site: build/site/index.html"
 
 lock: env-dev ## rewrite requirements/*.txt
 	@tools/lock.sh

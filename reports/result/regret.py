@@ -175,7 +175,7 @@ class _Pair:
 
 
 def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret, ...]:
-    """Return the expected cost of switching for every question of a decision table.
+    """Return the expected cost of switching for every question of a decision table that has a valid trial.
 
     Raises:
         InputError: the weights name a queue or a competitor that the run does not have, or leave nothing.
@@ -188,7 +188,9 @@ def regret(decision: Decision, prevalence: Prevalence = UNIFORM) -> tuple[Regret
     ]
     if problems:
         raise InputError(reported(problems))
-    return tuple(expected(decision, question, prevalence) for question in decision.questions)
+    measured = {cell.question for cell in decision.cells if cell.result.valid}
+    asked = [question for question in decision.questions if question in measured] or decision.questions
+    return tuple(expected(decision, question, prevalence) for question in asked)
 
 
 def _key(decision: Decision, cell: CellResult) -> tuple[str, str, str]:

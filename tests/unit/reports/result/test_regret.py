@@ -126,3 +126,13 @@ def test_a_file_of_weights(tmp_path: Path) -> None:
         load_prevalence(path)
     with pytest.raises(InputError, match=r"none\.yml"):
         load_prevalence(tmp_path / "none.yml")
+
+
+def test_a_question_without_a_valid_trial_has_none(make: Make) -> None:
+    broken = {"aqm": "dualpi2", "l4s.cc": "dctcp", "status": ["invalid"]}
+    decision = decide(make([*CELLS, broken]), load_rule("pam25"))
+    assert len(decision.questions) == 2
+    (found,) = regret(decision)
+    assert found.question.head == "Prague"
+    with pytest.raises(InputError, match="with a valid trial"):
+        regret(decide(make([broken]), load_rule("pam25")), Prevalence(queues={"dualpi2": 1}))
