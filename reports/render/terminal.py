@@ -111,7 +111,7 @@ def as_text(
     console = Console(width=width, color_system=None, force_terminal=False, record=False)
     with console.capture() as captured:
         console.print(terminal(decision, command, regrets, full=full))
-    return captured.get()
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def _lines(found: Iterable[Note]) -> Iterator[Text]:
