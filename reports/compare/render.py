@@ -71,6 +71,8 @@ def apart_text(comparison: Comparison) -> str:
     """Return which facts about what ran differ between the runs, in words."""
     if comparison.apart:
         return f"they differ in: {', '.join(comparison.apart)}"
+    if comparison.base.name == comparison.new.name:
+        return "both are the same run; `l4sbench run MATRIX --new` begins another one to compare with"
     return "both ran on the same testbed, kernel and modules, as far as their tables show"
 
 

@@ -320,3 +320,5 @@ def test_what_ran_distinguishes_the_sides(make: Make, tmp_path: Path) -> None:
     assert "lab mine; Linux 7.3.4; kernel source kernel tree v7.3-2-gabc (Linux 7.3.4)" in text
     again = compare(sides[0], sides[0], names=("a", "b"), margins=load_margins(), rule=None)
     assert "both ran on the same testbed, kernel and modules" in as_text(again)
+    itself = compare(sides[0], sides[0], names=("a", "a"), margins=load_margins(), rule=None)
+    assert "both are the same run; `l4sbench run MATRIX --new` begins another one" in as_text(itself)
