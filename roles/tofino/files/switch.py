@@ -260,16 +260,7 @@ def load(place: Place) -> List[str]:
             )
     # --background turns its command line off, and leaves it in the foreground
     words = ["--install-dir", str(place.install), "--conf-file", str(place.conf), "--background"]
-    with place.switchd_log.open("wb") as log:
-        process = subprocess.Popen(
-            [*as_root, str(place.install / "bin" / SWITCHD), *words],
-            cwd=place.folder,
-            env=place.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = _detached(place, [*as_root, str(place.install / "bin" / SWITCHD), *words], place.switchd_log)
 
     def serves() -> bool:
         if process.poll() is not None:
@@ -281,6 +272,20 @@ def load(place: Place) -> List[str]:
         raise Failed(f"{settings.grpc} answers, but {SWITCHD} has ended: something else listens there")
     place.note("loaded", digest)
     return [*changed, SWITCHD]
+
+
+def _detached(place: Place, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program that goes on when this one ends; what it prints goes into a file."""
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            words,
+            cwd=place.folder,
+            env=place.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def _huge_pages(place: Place) -> int:
@@ -308,16 +313,7 @@ def control(place: Place) -> List[str]:
     if is_controlled(place):
         return []
     changed = _end(place, place.controlling, signal.SIGINT, [], "control.py")
-    with place.log.open("wb") as log:
-        process = subprocess.Popen(
-            _control_words(place, "run"),
-            cwd=place.folder,
-            env=place.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = _detached(place, _control_words(place, "run"), place.log)
 
     def is_ready() -> bool:
         if process.poll() is not None:
