@@ -5,8 +5,9 @@
 For Debian 13 with backports and for Debian sid: the newest headers of each kernel line from 7.0 on, with that
 suite's own compiler, in a folder that is entered by chroot and removed again, where DKMS installs them too.
 A queue's part of tc is compiled there as well.
-Packages come from an archive in the machine's apt configuration, about 100 MB for each suite. Needs root, or
-user namespaces.
+Parts of Linux that Debian leaves out (`kernels/linux`) are built by DKMS from the source of the same suite.
+Packages come from an archive in the machine's apt configuration, about 100 MB for each suite, and 170 MB for
+each source of a kernel. Needs root, or user namespaces.
 
 Exit code: 0 all is well, 1 something is not, 77 it cannot be tried here (the reason is printed).
 """
@@ -28,6 +29,7 @@ from l4sbench.disk.files import remove_tree
 from l4sbench.disk.trust import read_code
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.dkms import package
+from l4sbench.testbeds.ssh.facts import parts_of_linux
 from l4sbench.testbeds.virtual.lab.aptsources import debian_archives, read_sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.command import Commands
@@ -153,6 +155,12 @@ def try_module(root: Root, name: str, version: str, release: str, keep: Path | N
     if "  CHECK " not in said:
         wrong.append("sparse did not run")
     root.run(*make, "clean")
+    return wrong + try_dkms(root, name, version, release)
+
+
+def try_dkms(root: Root, name: str, version: str, release: str) -> list[str]:
+    """Return the problems of installing a module by DKMS for one kernel, and of removing it."""
+    wrong: list[str] = []
     root.run("dkms", "add", f"/{name}")
     root.run("dkms", "install", f"{name}/{version}", "-k", release)
     installed = sorted((root.path / "usr/lib/modules" / release).rglob(f"{name}.ko*"))
@@ -173,6 +181,35 @@ def try_tc(root: Root, name: str) -> list[str]:
         wrong += remarks(root.run("make", "-C", f"/{name}", "CC=gcc", f"{source.stem}.so"), "warning:|error:")
         if not source.with_suffix(".so").is_file():
             wrong.append(f"make left no {source.stem}.so")
+    return wrong
+
+
+def try_part(root: Root, apt: ScratchApt, folder: Path, release: str) -> list[str]:
+    """Return the problems of a part of Linux on one kernel, with the file of the kernel's own source."""
+    made = package(read_code(folder))
+    if made is None or made.name != folder.name:
+        raise TestbedError(f"{folder}/dkms.conf is not of {folder.name}")
+    series = ".".join(release.split(".")[:2])
+    (source,) = (one for one in apt.offered(f"^linux-source-{series}$") if one.name.endswith(series))
+    place = root.path / made.name
+    made.code.write(place)
+    with tempfile.TemporaryDirectory(dir=root.path) as fetched:
+        (deb,) = apt.download([source], Path(fetched))
+        flat = ["--transform", "s,.*/,,", "--wildcards", "*.tar.xz"]
+        unpack = ["tar", "-x", "-C", fetched, "--no-same-owner", *flat]
+        apt.commands.pipe(
+            ["dpkg-deb", "--fsys-tarfile", deb], unpack, what=f"unpacking {deb.name}", timeout_s=600
+        )
+        (packed,) = Path(fetched).glob("*.tar.xz")
+        own = [
+            "--strip-components",
+            str(made.linux_file.count("/") + 1),
+            f"linux-source-{series}/{made.linux_file}",
+        ]
+        argv = ["tar", "-x", "-f", str(packed), "-C", str(place), "--no-same-owner", *own]
+        apt.commands.run(argv, what=f"unpacking {made.linux_file}", timeout_s=600)
+    wrong = try_dkms(root, made.name, made.version, release)
+    remove_tree(place)
     return wrong
 
 
@@ -204,6 +241,11 @@ def try_suite(name: str, keep: Path | None = None) -> int:
                 wrong = try_module(root, module, made.version, release, keep)
                 failed += bool(wrong)
                 print(f"{module} {name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
+        for folder in parts_of_linux().values():
+            for release in releases:
+                wrong = try_part(root, apt, folder, release)
+                failed += bool(wrong)
+                print(f"{folder.name} {name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
     if not releases:
         raise CannotError(f"{name} has no kernel from {FIRST[0]}.{FIRST[1]} on")
     return failed
