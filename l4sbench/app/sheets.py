@@ -43,4 +43,7 @@ def _page_of(side: Side, file: Path) -> str:
 
 def address(page: Path, file: Path) -> str:
     """Return the address of a page in links of a file; empty if there is no such page."""
-    return quote(os.path.relpath(page.resolve(), file.parent.resolve())) if page.is_file() else ""
+    if not page.is_file():
+        return ""
+    # `Path.resolve` fails where links lead in a circle, which writing the file reports
+    return quote(os.path.relpath(os.path.realpath(page), os.path.realpath(file.parent)))
