@@ -299,9 +299,9 @@ def test_what_cannot_be_written_can_be_read(run: Path, read_only: list[str], tmp
     assert "Is it okay to switch" in out
     code, _, err = ended("report", run, "-o", place / "out")
     assert code == 0, err
-    for name in ("decision.md", "index.html"):
-        written = hashlib.sha256((place / "out" / name).read_bytes()).hexdigest()
-        assert written == before[f"report/{name}"]
+    written = hashlib.sha256((place / "out" / "decision.md").read_bytes()).hexdigest()
+    assert written == before["report/decision.md"]
+    assert (place / "out" / "index.html").is_file()
     for words in (("compare", run, run), ("bundle", run, "-o", place / "run.tar.gz")):
         code, _, err = ended(*words)
         assert code == 0, err
@@ -314,7 +314,11 @@ def test_what_cannot_be_written_can_be_read(run: Path, read_only: list[str], tmp
     code, _, err = ended("collect", "--full", run, "-o", place / "run")
     assert code == 0, err
     assert main(["report", str(place / "run")]) == 0
-    assert content(place / "run") == before == content(run)
+    assert content(run) == before
+    # the page links the files beside it, and the copy has no trials
+    elsewhere = content(place / "run")
+    assert elsewhere.keys() == before.keys()
+    assert {name for name in before if elsewhere[name] != before[name]} <= {"report/index.html"}
 
 
 def test_a_report_elsewhere_removes_nothing_of_a_user(run: Path, tmp_path: Path) -> None:
