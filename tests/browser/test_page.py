@@ -318,7 +318,7 @@ def test_links_to_raw_files_and_captures(visit: Open, tmp_path: Path) -> None:
     tables = load(run.path)
     place = f"#cell/{tables.trials['cell'][0]}"
     page = visit(place, path=page_of(tables, run.report))
-    links = page.locator("a[href^='../']")
+    links = page.locator("#cell a[href^='../cells/']")
     expect(links).to_have_text([re.compile("^cells/"), "raw/router/"])
     folders = [run.report / unquote(link.get_attribute("href") or "") for link in links.all()]
     assert [sorted(path.name for path in folder.glob("*.pcap.gz")) for folder in folders] == [
@@ -327,7 +327,7 @@ def test_links_to_raw_files_and_captures(visit: Open, tmp_path: Path) -> None:
     ]
     elsewhere = visit(place, path=page_of(tables, tmp_path / "elsewhere"))
     expect(elsewhere.get_by_text("captures (pcap) in raw/router/")).to_be_visible()
-    expect(elsewhere.locator("a[href^='../']")).to_have_count(0)
+    expect(elsewhere.locator("#cell a[href^='../']")).to_have_count(0)
 
 
 def test_without_the_files_beside_it(visit: Open, report: Path, tmp_path: Path) -> None:
