@@ -104,16 +104,15 @@ class EndedRun:
     def _repr_html_(self) -> str:
         """Return the decision table, or what cells got, for a notebook, and how the trials ended."""
         warnings = html_text(*(f"warning: {problem}" for problem in self.problems))
+        from reports.render.notebook import decision_html, measured_html
+
+        ended = f"{self.path}: {self._counts()}"
         if self.decision is not None:
-            from reports.render.notebook import decision_html
-
-            return decision_html(self.decision) + html_text(f"{self.path}: {self._counts()}") + warnings
+            return decision_html(self.decision) + html_text(ended) + warnings
         if self.measured is not None:
-            from reports.render.notebook import measured_html
-
-            return measured_html(self.measured) + html_text(f"{self.path}: {self._counts()}") + warnings
+            return measured_html(self.measured) + html_text(ended) + warnings
         why = "interrupted; the same call resumes it" if self.result.interrupted else "no verdicts"
-        return html_text(f"{self.path}: {self._counts()}; {why}") + warnings
+        return html_text(f"{ended}; {why}") + warnings
 
     def _counts(self) -> str:
         result = self.result

@@ -22,6 +22,8 @@ from reports.result.judging import Word  # noqa: TC001  (pydantic needs it)
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars as pl
+
     from reports.result.load import RunTables
     from reports.result.measured import Measurements
     from reports.result.verdicts import Decision
@@ -117,8 +119,11 @@ def read_numbers(run: Path) -> Numbers:
         ) from error
 
 
-def numbers_of(tables: RunTables, result: Decision | Measurements) -> Numbers:
-    """Return the numbers of all cells in a run's tables, with the verdicts of a decision on them."""
+def numbers_of(tables: RunTables, result: Decision | Measurements, started: pl.DataFrame) -> Numbers:
+    """Return the numbers of all cells in a run's tables, with the verdicts of a decision on them.
+
+    `started` is what `reports.result.metrics.starts` returns of the tables.
+    """
     from reports.render.words import in_doubt
     from reports.result.verdicts import Decision
 
@@ -127,7 +132,7 @@ def numbers_of(tables: RunTables, result: Decision | Measurements) -> Numbers:
     groups = tables.groups["group"].unique(maintain_order=True).to_list()
     groups.sort(key=lambda group: result.pair.index(group) if group in result.pair else len(result.pair))
     value = result.rule.value if isinstance(result, Decision) else "goodput_mbps"
-    found = _by_cell(tables, groups, value)
+    found = _by_cell(tables, started, groups, value)
     return Numbers(
         groups=tuple(groups),
         cells={
@@ -138,12 +143,11 @@ def numbers_of(tables: RunTables, result: Decision | Measurements) -> Numbers:
     )
 
 
-def _by_cell(tables: RunTables, groups: list[str], value: str) -> Mapping[str, Mapping[str, GroupNumbers]]:
+def _by_cell(
+    tables: RunTables, started: pl.DataFrame, groups: list[str], value: str
+) -> Mapping[str, Mapping[str, GroupNumbers]]:
     import polars as pl
 
-    from reports.result.metrics import starts
-
-    started = starts(tables)
     delays = ("delay_ms", "delay_first_5s_ms", "delay_after_5s_ms")
     numbers: dict[str, dict[str, GroupNumbers]] = {}
     for group in groups:

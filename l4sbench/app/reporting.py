@@ -74,17 +74,18 @@ class Report:
         from l4sbench.tables import write
         from reports import page as pages
         from reports.render import documents, measured
-        from reports.result.metrics import cell_metrics
+        from reports.result.metrics import cell_metrics, starts
         from reports.result.verdicts import Decision
 
         with reading(self.run.path), writing(self.folder, _ELSEWHERE):
             found = self.run.tables(every=self.every)
-            metrics = cell_metrics(found, *result.pair)
+            started = starts(found)
+            metrics = cell_metrics(found, *result.pair, started=started)
             if isinstance(result, Decision):
                 texts = documents.documents(result, regrets, metrics)
             else:
                 texts = measured.documents(result, metrics)
-            texts = {**texts, numbers.FILE: numbers.numbers_of(found, result).text}
+            texts = {**texts, numbers.FILE: numbers.numbers_of(found, result, started).text}
             verdicts = (self.run.path / "tables" if self.into is None else self.into) / "verdicts.parquet"
             if self.into is not None:
                 refuse_others(self.folder, (*texts, verdicts.name))

@@ -271,8 +271,8 @@ def show_result(
     """Print a decision table, or measurements, and write the run's report; return the page.
 
     The report is written into the folder `output`, if there is one. `command` runs its matrix again; with
-    `every` the page has former cells, too; with `notes` all that a table
-    states about itself is printed. Returns None for a run directory that cannot be written.
+    `every` the page has former cells, too; with `notes` all that a table states about itself is printed.
+    Returns None for a run directory that cannot be written.
     """
     from l4sbench.cli.progress import working
 

@@ -67,7 +67,7 @@ class MetricChange:
         group: The flow group, or empty where the metric is about all flows.
         base, new: Means over the valid trials, with intervals.
         difference: New minus base; None with fewer than two trials of either.
-        margin: MeanDifference that does not matter, in the metric's unit.
+        margin: Difference that does not matter, in the metric's unit.
         p_worse, p_better: Of the two tests, before the correction; None with fewer than two trials.
         change: The outcome.
     """

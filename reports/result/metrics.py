@@ -32,7 +32,11 @@ QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "
 
 
 def cell_metrics(
-    tables: RunTables, l4s: str = "l4s", classic: str = "classic", value: str = "goodput_mbps"
+    tables: RunTables,
+    l4s: str = "l4s",
+    classic: str = "classic",
+    value: str = "goodput_mbps",
+    started: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Return one row per cell with a valid trial, each figure a mean over its trials.
 
@@ -42,9 +46,12 @@ def cell_metrics(
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. `delay_first_5s_ms` and `delay_after_5s_ms` part the delay into start-up and the rest.
     Null: the cell has no such group, its packets were not captured, or there are too few samples.
+
+    `started` is what `starts` returns of these tables, if the caller has it.
     """
     found = _shares(tables, l4s, classic, value)
-    srtt, sojourn, varied, started = _srtt(tables), _sojourn(tables), variations(tables), starts(tables)
+    srtt, sojourn, varied = _srtt(tables), _sojourn(tables), variations(tables)
+    started = starts(tables) if started is None else started
     columns = [_variation_column(bin_ms) for bin_ms in BINS_MS]
     # sums of floats depend on their order, and equal tables must give equal files
     of_cell = varied.group_by("cell", "group", maintain_order=True).agg(pl.col(*columns))
