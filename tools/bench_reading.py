@@ -27,8 +27,8 @@ from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.program import programs
 from l4sbench.program.trial import EndedTrial, TrialSpec, draw_conditions, seed_of
 from l4sbench.store import Ending, Run, locked
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 
 MATRIX = """\
 matrix: {name}

@@ -36,9 +36,9 @@ from l4sbench.store import Run, locked
 from l4sbench.testbeds.dask.answers import Ran, RawFile, encode, new_files, write
 from l4sbench.testbeds.dask.guests import DaskGuests
 from l4sbench.testbeds.dask.packing import pack
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.guest import Boot, Ended, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.dask.worker import Work

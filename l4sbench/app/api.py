@@ -312,12 +312,12 @@ def programs_of(
     """
     from l4sbench.program import programs
     from l4sbench.program.trial import draw_conditions, seed_of
-    from l4sbench.testbeds import virtual
+    from l4sbench.testbeds.virtual.traits import TRAITS
 
     loaded = load_matrix(matrix, catalog).select(filters)
     cell = loaded.cells[0]
     shape = loaded.catalog.topology(cell.topology)
-    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or virtual.TRAITS)
+    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or TRAITS)
     return cell, shape, programs(cell, shape, loaded.catalog, conditions)
 
 

@@ -221,8 +221,8 @@ class Prepared:
     def _open_labs(self, kind: str, place: str, *, contact: bool, on_state: Callable[[str], None]) -> Testbed:
         """Open the virtual testbed with the labs that the cells name, here or on a cluster."""
         from l4sbench.planning.inputs import needs
-        from l4sbench.testbeds.virtual import VirtualTestbed
         from l4sbench.testbeds.virtual.lab import Lab, with_built_modules, with_modules
+        from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 
         catalog, modules = self.matrix.catalog, self.settled.modules
         wanted = needs(catalog, self.matrix.cells, self.traits)
@@ -336,9 +336,9 @@ def _traits(options: RunOptions) -> TestbedTraits:
 
             return ssh.TRAITS
         case _:
-            from l4sbench.testbeds import virtual
+            from l4sbench.testbeds.virtual.traits import TRAITS
 
-            return virtual.TRAITS
+            return TRAITS
 
 
 def load_matrix(

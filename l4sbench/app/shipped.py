@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Matrices, rules and keys that ship with l4sbench, in words; kept in the user's cache until a file changes.
+"""Matrices, rules, workloads and keys that ship with l4sbench, in words.
 
-Without a cache they take seconds: every matrix is expanded to count its cells.
+They are kept in the user's cache until a file changes. Without a cache they take seconds: every matrix is
+expanded to count its cells.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -73,7 +75,7 @@ class ShippedMatrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A rule or key in words: its name, meaning, and pairs of heading and text."""
+    """A rule, workload or key in words: its name, meaning, and pairs of heading and text."""
 
     name: str
     about: str
@@ -89,10 +91,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Shipped:
-    """Everything that is described here: matrices and rules by name, keys in the order of the grammar."""
+    """Everything that is described here, by name; keys in the order of the grammar."""
 
     matrices: tuple[ShippedMatrix, ...]
     rules: tuple[Named, ...]
+    workloads: tuple[Named, ...]
     keys: tuple[Named, ...]
 
     @classmethod
@@ -100,18 +103,16 @@ class Shipped:
         """Return it from the cache if no file has changed, else from the files.
 
         Raises:
-            InputError: a file is not valid YAML, or a rule is not valid.
+            InputError: a file is not valid YAML, or a rule or workload is not valid.
         """
-        from reports.result import rules
-
-        package = Path(__file__).parents[1]
+        package, rules = Path(__file__).parents[1], _rules_folder()
         data = (
             *sorted(assets.folder("matrices").rglob("*.y*ml")),
             *sorted(assets.folder("kernels").glob("*/module.yml")),
-            *sorted(assets.folder("workloads").glob("*.yml")),
-            *sorted(rules.FOLDER.glob("*.yml")),
+            *assets.workloads().values(),
+            *sorted(rules.glob("*.yml")),
         )
-        code = (*(package / name for name in _CODE), rules.FOLDER)
+        code = (*(package / name for name in _CODE), rules)
         return cls._of(Memo.of("shipped", code=code, data=data))
 
     @classmethod
@@ -121,11 +122,18 @@ class Shipped:
         with suppress(LookupError, TypeError, ValueError, AttributeError):
             return cls(
                 tuple(ShippedMatrix.of(one) for one in plain["matrices"]),
-                *(tuple(Named.of(one) for one in plain[name]) for name in ("rules", "keys")),
+                *(tuple(Named.of(one) for one in plain[name]) for name in ("rules", "workloads", "keys")),
             )
-        found = cls(tuple(_matrices()), tuple(_rules()), tuple(_keys()))
+        found = cls(tuple(_matrices()), tuple(_rules()), tuple(_workloads()), tuple(_keys()))
         memo.save(asdict(found))
         return found
+
+
+def _rules_folder() -> Path:
+    """Return the folder of rules without importing its code, which is slow."""
+    found = find_spec("reports")
+    assert found is not None and found.origin is not None  # noqa: PT018, S101  (it ships with l4sbench)
+    return Path(found.origin).parent / "result" / "rules"
 
 
 def _matrices() -> Iterator[ShippedMatrix]:
@@ -173,6 +181,15 @@ def _rules() -> Iterator[Named]:
             ("source", rule.source.strip()),
         )
         yield Named(rule.rule, rule.about.strip(), facts)
+
+
+def _workloads() -> Iterator[Named]:
+    from l4sbench.disk.workloads import read_workload
+
+    for name, file in assets.workloads().items():
+        found = read_workload(file)
+        used = ("in a matrix", f"<group>.send: workload and <group>.workload: {name}")
+        yield Named(name, found.about.strip(), (used, ("source", found.source.strip())))
 
 
 def _keys() -> Iterator[Named]:

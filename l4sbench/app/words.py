@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from l4sbench.app.pages import glossary
 from l4sbench.app.shipped import Shipped, ShippedMatrix
 from l4sbench.catalog.describe import Description, described, facts
-from l4sbench.disk import assets, workloads
+from l4sbench.disk import assets
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, did_you_mean
 from l4sbench.facts.factors import FACTORS, GROUP_FACTORS, RESERVED
@@ -149,13 +149,7 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     yield from (Term(key.name, "key of a matrix", key.about, key.facts) for key in shipped.keys)
     yield from (Term(rule.name, "rule", rule.about, rule.facts) for rule in shipped.rules)
     yield from (Term(name, "topology", "", ()) for name in offered())
-    yield from map(_workload, workloads.offered())
-
-
-def _workload(name: str) -> Term:
-    found = workloads.workload(name)
-    used = ("in a matrix", f"{GROUP}.send: workload and {GROUP}.workload: {name}")
-    return Term(name, "workload", found.about.strip(), (used, ("source", found.source.strip())))
+    yield from (Term(one.name, "workload", one.about, one.facts) for one in shipped.workloads)
 
 
 def _drawn(found: Topology) -> Term:
@@ -272,7 +266,7 @@ def matrices() -> list[Row]:
     The time is that of the virtual testbed on this machine as it is now.
     """
     from l4sbench.planning.cost import CostBook
-    from l4sbench.testbeds.virtual import TRAITS
+    from l4sbench.testbeds.virtual.traits import TRAITS
 
     at_once = TRAITS.workers()
     costs = CostBook.of("virtual", TRAITS).costs(at_once)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
-from l4sbench.disk.workloads import offered
+from l4sbench.disk import assets
 from l4sbench.text.parameters import OWN, plain
 from l4sbench.text.units import EXPECTED, Packets, Size
 from l4sbench.text.wording import counted
@@ -157,7 +157,7 @@ def _values(param: Parameter) -> str:
     if param.choices:
         return _any(param.choices)
     if param.refers == "workload":
-        return _any(tuple(offered()))
+        return _any(tuple(assets.workloads()))
     if param.refers in _LISTED:
         return f"one of l4sbench list {_LISTED[param.refers]}"
     low = "more than 0" if param.positive else ""

@@ -157,9 +157,9 @@ def shell(args: argparse.Namespace) -> int:
     """Boot the first matching cell; connect the terminal to its guest, or run commands in virtual time."""
     from l4sbench.app.api import load_matrix, programs_of
     from l4sbench.program.uses import Uses, kernel_options
-    from l4sbench.testbeds.virtual import TRAITS
     from l4sbench.testbeds.virtual import shell as shells
     from l4sbench.testbeds.virtual.lab import Lab
+    from l4sbench.testbeds.virtual.traits import TRAITS
 
     cell, topology, programs = programs_of(args.matrix, args.filters, args.catalog)
     catalog = load_matrix(args.matrix, args.catalog).catalog

@@ -34,6 +34,11 @@ def matrices() -> Mapping[str, Path]:
     return {file.stem: file for file in sorted(folder("matrices").glob("*.yaml"))}
 
 
+def workloads() -> Mapping[str, Path]:
+    """Return the workloads that ship with l4sbench, each file by its name."""
+    return {file.stem: file for file in sorted(folder("workloads").glob("*.yml"))}
+
+
 def digest(path: Path, *, suffixes: tuple[str, ...] = ()) -> str:
     """Return a digest of a file, or of all files below a folder: names and contents, no times, no owners.
 

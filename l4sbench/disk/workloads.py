@@ -22,7 +22,7 @@ from l4sbench.text.models import Strict
 from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from l4sbench.text.units import Duration, Percent, Rate
@@ -156,11 +156,6 @@ def _inside(unit: float) -> float:
     return max(unit, 2.0**-53)
 
 
-def offered() -> Mapping[str, Path]:
-    """Return the workloads that there are, by name."""
-    return {path.stem: path for path in sorted(assets.folder("workloads").glob("*.yml"))}
-
-
 @lru_cache(maxsize=64)
 def workload(name: str, path: str = "workload") -> Workload:
     """Return a workload by its name; `path` is the factor that names it.
@@ -168,7 +163,7 @@ def workload(name: str, path: str = "workload") -> Workload:
     Raises:
         InputError: there is none, or its file is not valid.
     """
-    files = offered()
+    files = assets.workloads()
     if name not in files:
         raise InputError([Problem("", path, f"unknown workload {quoted(name)}", suggest(name, files))])
     return read_workload(files[name])
@@ -191,4 +186,4 @@ def read_workload(path: Path) -> Workload:
 
 def digest(name: str) -> str:
     """Return a digest of a workload's file."""
-    return assets.digest(offered()[name])
+    return assets.digest(assets.workloads()[name])

@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.facts.estimate import TimeRange
-from l4sbench.program.timing import length
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
@@ -36,6 +35,9 @@ def carried_mbps(cell: Cell) -> float:
     found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
     if not any(kind.each_mbit for kind in cell.kinds):
         return found
+
+    from l4sbench.program.timing import length
+
     for group in cell.groups:
         lasts = min(length(cell, group, group.start).ns, max(0, whole - group.start.ns))
         found += group.sends.each_mbit * group.sends.each_per_s * group.count * lasts / whole

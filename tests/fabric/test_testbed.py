@@ -34,8 +34,8 @@ from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import Run, locked
 from l4sbench.testbeds.fabric import FabricTestbed, keeping, testbed
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 from l4sbench.topology import topology
 from reports.result.load import load
 from tests.fabric.conftest import StandIn, matrix_text

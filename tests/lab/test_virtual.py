@@ -20,8 +20,8 @@ from l4sbench.errors import TrialFailed
 from l4sbench.facts.events import Status
 from l4sbench.program import Command
 from l4sbench.program.trial import TrialSpec
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.lab

@@ -25,12 +25,10 @@ from l4sbench.store.leavings import TOO_MANY, holds_too_many
 from l4sbench.testbeds.virtual import keeper
 from l4sbench.testbeds.virtual.lab import GUEST_BIN
 from l4sbench.testbeds.virtual.processors import own_cpu
+from l4sbench.testbeds.virtual.traits import MEMORY_MB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-MEMORY_MB: Final = 512
-"""Guest memory. The host provides only the pages that the guest touches."""
 
 GUEST_INIT: Final = GUEST_BIN / "lab-init"
 

@@ -19,15 +19,16 @@ from l4sbench.disk.files import remove_tree
 from l4sbench.disk.plain import is_real_folder, plain_text
 from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem, TrialFailed
-from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
+from l4sbench.facts.traits import Identity, Needs, TestbedTraits
 from l4sbench.program import CHANGES_FILE
 from l4sbench.program.memory import guest_mb, tcp_mb
 from l4sbench.program.uses import Uses, executables, kernel_options
 from l4sbench.store.leavings import tidy
 from l4sbench.testbeds.virtual import script
 from l4sbench.testbeds.virtual.captures import compress_captures
-from l4sbench.testbeds.virtual.guest import EPOCH_NS, MEMORY_MB, Boot, Guests, LocalGuests
+from l4sbench.testbeds.virtual.guest import EPOCH_NS, Boot, Guests, LocalGuests
 from l4sbench.testbeds.virtual.lab import HINT
+from l4sbench.testbeds.virtual.traits import MEMORY_MB, TRAITS
 
 if TYPE_CHECKING:
     import threading
@@ -36,15 +37,6 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.program.trial import TrialSpec
     from l4sbench.testbeds.virtual.lab import Lab
-
-TRAITS: Final = TestbedTraits(
-    default_traffic="lean",
-    wires=True,
-    parallel=True,
-    cost=CostModel(fixed_s=1.0, per_virtual_s=0.002, per_mbit_s=0.0003, spread=0.7),
-    processor_bound=True,
-    memory_mb=MEMORY_MB,
-)
 
 _TAIL_CHARS: Final = 2000
 

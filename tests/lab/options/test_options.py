@@ -18,7 +18,6 @@ from l4sbench.catalog import Catalog
 from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.program.uses import kernel_options
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.testbeds.virtual.lab.cache import Cache, read_note
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
@@ -26,6 +25,7 @@ from l4sbench.testbeds.virtual.lab.kernel import Kernel, find_kernel
 from l4sbench.testbeds.virtual.lab.lab import read_record
 from l4sbench.testbeds.virtual.lab.linuxmodules import build_linux_modules
 from l4sbench.testbeds.virtual.lab.source import Source, SourceInfo, cached, from_tarball
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 from tests.patience import PATIENCE_S, ran
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]

@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from l4sbench.disk.workloads import Arrivals, Lognormal, Sizes, Weibull, Workload, offered, workload
+from l4sbench.disk import assets
+from l4sbench.disk.workloads import Arrivals, Lognormal, Sizes, Weibull, Workload, workload
 from l4sbench.errors import InputError
 from l4sbench.program.trial import draw_unit
 from l4sbench.text.units import Duration, Percent, Rate
@@ -26,7 +27,7 @@ def draw(purpose: str, number: int) -> float:
         Sizes(fixed=1500),
         Sizes(lognormal=Lognormal(mean=20_000, sigma=0.8)),
         Sizes(weibull=Weibull(mean=20_000, shape=0.7)),
-        *(workload(name).sizes for name in offered()),
+        *(workload(name).sizes for name in assets.workloads()),
     ],
 )
 def test_the_mean_is_that_of_the_distribution(sizes: Sizes) -> None:

@@ -13,13 +13,13 @@ from l4sbench.catalog import Catalog
 from l4sbench.errors import TestbedError
 from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.facts.traits import Needs
-from l4sbench.testbeds.virtual import VirtualTestbed
 from l4sbench.testbeds.virtual.lab import BuildOptions, Lab, build, labs, remove_lab, status
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.lab import LabRecord, ModuleRecord, record_key
 from l4sbench.testbeds.virtual.lab.pruning import guests_run, remove_parts, unused_parts
+from l4sbench.testbeds.virtual.testbed import VirtualTestbed
 
 
 def put(path: Path, text: str) -> None:
