@@ -16,7 +16,8 @@ goes through ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
 from fablib_slices.access import Access, inventory
 from fablib_slices.answers import Machine, Slice
 from fablib_slices.checks import FabricFacts, preflight
-from fablib_slices.graph import known_images, offered_nics, size_of, slice_graph
+from fablib_slices.graph import offered_nics, size_of, slice_graph
+from fablib_slices.images import known_images
 from fablib_slices.room import Site, SiteHost
 from fablib_slices.slices import Renewal, Slices
 from fablib_slices.spec import (

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fablib_slices.graph import FIM_LOCK, kept_short, networks_of, user_of
+from fablib_slices.graph import FIM_LOCK, kept_short, networks_of
+from fablib_slices.images import user_of
 from fablib_slices.redaction import redacted
 from fablib_slices.room import Site, SiteHost
 

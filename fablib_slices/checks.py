@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from fablib_slices.images import NOT_BOOTED
 from fablib_slices.nics import NICS
 from fablib_slices.room import Site, Size, SizeOf, as_text, lacking, rounded, site_with_room, size_in
 from l4sbench.errors import Problem, suggest
@@ -99,6 +100,10 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
             f"machines at {chosen.name} have IPv6 addresses only: archives of Debian and Ubuntu have them, "
             "too, GitHub has none, so kernels/images that come from there cannot be installed"
         )
+    found += [
+        f"{image} was not booted on FABRIC yet; if it does not boot, use another one by --image"
+        for image in sorted({vm.image for vm in spec.vms} & NOT_BOOTED)
+    ]
     found += [no_ports(spec, switch) for switch in spec.switches if not switch.ports]
     asked = timedelta(hours=spec.hours)
     if asked > LONG_LEASE_LIMIT:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,45 +27,13 @@ if TYPE_CHECKING:
 FIM_LOCK: Final = threading.RLock()
 """Lock for the information model's graph store, of which a process has one that is not thread-safe."""
 
-_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-"""Names of users; a downloaded list must not bring options of ssh."""
-
 ANY_SITE: Final = "STAR"
 """Site for planning a slice without a site; it has every kind of component."""
 
 
-def known_images() -> Mapping[str, str]:
-    """Return the images of fablib's own table, which ages, and their users; use no network."""
-    return images_in(_constants().IMAGE_NAMES)
-
-
-def images_in(listed: object) -> Mapping[str, str]:
-    """Return the images of a list as fablib has it, and their users; malformed entries are left out."""
-    if not isinstance(listed, Mapping):
-        return {}
-    users = {name: about.get("default_user") for name, about in listed.items() if isinstance(about, Mapping)}
-    return {
-        name: user
-        for name, user in users.items()
-        if isinstance(name, str) and isinstance(user, str) and _USER.fullmatch(user)
-    }
-
-
-def listed_images(fablib: Any) -> Mapping[str, str]:
-    """Return the images in force, and their users: FABRIC's list, else that of fablib's table."""
-    with quiet():
-        return images_in(fablib.get_os_images()) or known_images()
-
-
-def user_of(image: str, images: Mapping[str, str]) -> str:
-    """Return the user of an image; of one that is not listed, by its distribution, as fablib does."""
-    distributions = ("ubuntu", "debian", "rocky", "fedora", "centos")
-    return images.get(image) or next((name for name in distributions if name in image), "ubuntu")
-
-
 def offered_nics() -> frozenset[str]:
     """Return the component models that machines can have."""
-    return frozenset(_constants().COMPONENT_MODELS)
+    return frozenset(library_constants().COMPONENT_MODELS)
 
 
 def size_of(asked: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -196,7 +163,8 @@ def scratch_folder() -> Path:
     return folder
 
 
-def _constants() -> Any:
+def library_constants() -> Any:
+    """Return the constants of fablib."""
     fablib_module()
     from fabrictestbed_extensions.fablib.constants import Constants
 

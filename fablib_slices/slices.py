@@ -37,7 +37,8 @@ from fablib_slices.answers import (
     time_of,
 )
 from fablib_slices.checks import LEASE_LIMIT, LONG_LEASE, FabricFacts
-from fablib_slices.graph import known_images, listed_images, offered_nics, quiet, size_of, slice_graph
+from fablib_slices.graph import offered_nics, quiet, size_of, slice_graph
+from fablib_slices.images import known_images, listed_images
 from fablib_slices.redaction import learn_account, learn_tokens
 from fablib_slices.room import Site, rounded, site_with_room
 from l4sbench.errors import InputError, TestbedError
@@ -75,7 +76,8 @@ class Slices:
         again: Makes another manager from the account's files; called when FABRIC refuses the token, so that
             a run takes a new one from its file without a restart.
         avoided: Sites that are used only when named.
-        images: Returns the images that machines can have, and their users; by default fablib's table.
+        images: Returns the images that machines can have, and their users; by default those that are
+            known without a network.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from l4sbench.topology import find_topology, is_path, mac_of, topology
 if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
-DEFAULT_IMAGE: Final = "default_ubuntu_24"
+DEFAULT_IMAGE: Final = "default_debian_13"
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]{1,254}$"
 """Names that FABRIC's information model accepts (fabric_fim), limited to ASCII and without a leading dot,

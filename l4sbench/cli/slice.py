@@ -99,7 +99,7 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", type=count, metavar="N", help="cores of every machine (default: 4)")
     parser.add_argument("--ram-gb", type=count, metavar="N", help="memory of every machine (default: 16)")
     parser.add_argument("--disk-gb", type=count, metavar="N", help="disk of every machine (default: 50)")
-    parser.add_argument("--image", help="image of every machine (default: default_ubuntu_24)")
+    parser.add_argument("--image", help="image of every machine (default: default_debian_13)")
     parser.add_argument("--nic", help="component model of all ports (default: NIC_Basic)")
 
 

@@ -60,7 +60,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     assert avoiding.stdout.startswith("slice rehearsal at STAR, 24 h"), avoiding.stderr
     assert "FABRIC makes machines of 4 cores, 16 GB memory and 100 GB disk for 2 cores" in planned.stderr
 
-    made = command(account, "up", "rehearsal", "--cores", "2", "--image", "default_debian_13")
+    made = command(account, "up", "rehearsal", "--cores", "2")
     assert made.returncode == 0, made.stderr
     inventory = Path(made.stdout.strip())
     assert inventory.is_file()
@@ -73,7 +73,7 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
         check=True,
     )
     hosts = json.loads(listed.stdout)["_meta"]["hostvars"]
-    assert hosts["router"]["ansible_user"] == "debian"  # by the list in force: fablib's table lacks the image
+    assert hosts["router"]["ansible_user"] == "debian"  # fablib's own table lacks the image
     assert sorted(hosts["router"]["l4sbench_ports"]) == ["net-mid", "net-rx"]
     kept = json.loads(inventory.with_name("slice.json").read_text())
     assert kept["spec"]["vms"][0]["cores"] == 2
@@ -180,7 +180,9 @@ def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
     planned = command(bare, "plan", "rehearsal", "--offline", "--site", "STAR", "--graph", str(graph))
     assert planned.returncode == 0, planned.stderr
     assert "<graphml" in graph.read_text()[:400]
-    wrong = command(bare, "plan", "rehearsal", "--offline", "--image", "default_ubuntu_25")
+    assert planned.stdout.count("default_debian_13") == 6
+    assert "default_debian_13 was not booted on FABRIC yet" in planned.stderr
+    wrong = command(bare, "plan", "rehearsal", "--offline", "--image", "default_ubuntu_42")
     assert wrong.returncode == 2
     assert wrong.stderr.count("did you mean") == 1
     named = tmp_path / "slice.yaml"

@@ -15,9 +15,11 @@ import pytest
 
 from fablib_slices import SliceFile, known_images, size_of, slice_graph, spec_of
 from fablib_slices.answers import machines_of
-from fablib_slices.graph import listed_images, user_of
-from fablib_slices.spec import SwitchWishes
+from fablib_slices.graph import library_constants
+from fablib_slices.images import DISTRIBUTIONS, listed_images, user_of
+from fablib_slices.spec import DEFAULT_IMAGE, SwitchWishes
 from l4sbench.errors import InputError
+from l4sbench.testbeds.ssh.images import load_images
 from l4sbench.topology import offered, topology
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
@@ -118,6 +120,18 @@ def test_images_are_those_of_fabrics_list() -> None:
     wrong = {"a": {"default_user": "-oProxyCommand=x"}, "b": {}, "c": "ubuntu", "d": {"default_user": 1}}
     assert listed_images(Fablib({**new, **wrong})) == {"default_debian_13": "debian"}
     # what fablib has where the list cannot be loaded, and what is not a list
-    assert "default_ubuntu_24" in listed_images(Fablib(["nothing"]))
+    for none in (library_constants().IMAGE_NAMES, ["nothing"]):
+        without = listed_images(Fablib(none))
+        assert (without["default_ubuntu_24"], without["default_debian_13"]) == ("ubuntu", "debian")
+        assert without["default_rocky_10"] == "rocky"
     assert user_of("default_debian_13", {"default_debian_13": "admin"}) == "admin"
     assert user_of("default_debian_14", known_images()) == "debian"
+
+
+def test_the_image_by_default_and_its_kernel_exist_without_a_network() -> None:
+    images = known_images()
+    assert DISTRIBUTIONS.keys() <= images.keys()
+    entry = next(one for one in load_images() if one.name == "debian-backports")
+    assert DISTRIBUTIONS[DEFAULT_IMAGE] in entry.distributions
+    assert entry.packages
+    assert {"tcp_prague", "sch_dualpi2"} <= set(entry.offers.builds)

@@ -62,7 +62,7 @@ def executed(account: Mapping[str, str]) -> list[str]:
     notebook = nbformat.read(ROOT / "notebooks" / "fabric.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     (parameters,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
-    wishes = "--cores 2 --image default_debian_13"
+    wishes = "--cores 2"
     parameters.source = f'MATRIX = "rehearsal.yaml"\nSLICE = "rehearsal"\nWISHES = "{wishes}"\n'
     (progress,) = [cell for cell in code if "progress" in cell.metadata.get("tags", [])]
     wait = nbformat.v4.new_code_cell(WAIT)  # type: ignore[no-untyped-call]

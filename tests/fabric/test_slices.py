@@ -280,7 +280,7 @@ def test_machines_get_the_key_and_become_an_inventory(
     made: Any = inventory(found, slices.access, tmp_path / "known_hosts")
     hosts = made["all"]["children"]["nodes"]["hosts"]
     assert sorted(hosts) == sorted(node.name for node in topology("line6").nodes)
-    assert hosts["router"]["ansible_user"] == "ubuntu"
+    assert hosts["router"]["ansible_user"] == "debian"
     assert sorted(hosts["delay"]["l4sbench_ports"]) == ["net-mid", "net-tx"]
     assert list(made["all"]["children"]["role_receiver"]["hosts"]) == ["rx-l4s", "rx-classic"]
     arguments = made["all"]["vars"]["ansible_ssh_common_args"]

@@ -37,7 +37,8 @@ FACTS = FabricFacts(
 
 
 def spec(**wishes: Any) -> SliceSpec:
-    return spec_of(topology("line6"), SliceFile(**({"slice": "l4s", "site": "STAR"} | wishes)))
+    plain = {"slice": "l4s", "site": "STAR", "image": "default_ubuntu_24"}
+    return spec_of(topology("line6"), SliceFile(**(plain | wishes)))
 
 
 def found(made: SliceSpec, facts: FabricFacts = FACTS, run_s: float = 0.0) -> list[str]:
@@ -236,6 +237,11 @@ def test_lease_and_token_outlive_the_run() -> None:
     (renewed,) = warnings(spec(), replace(FACTS, sites=()), run_s=16 * 86400)
     assert renewed.startswith("the run takes about 384 h 0 min, longer than a lease: it is renewed under way")
     assert warnings(spec(), replace(FACTS, sites=()), run_s=23 * 3600) == ()
+
+
+def test_an_image_that_nobody_booted_is_told() -> None:
+    (told,) = warnings(spec(image="default_debian_13"), replace(FACTS, sites=()))
+    assert told.startswith("default_debian_13 was not booted on FABRIC yet")
 
 
 def test_warnings() -> None:
