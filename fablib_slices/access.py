@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.errors import TestbedError
+from l4sbench.facts.kernels import DISTRIBUTION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fablib_slices.answers import Slice
-    from fablib_slices.spec import SwitchSpec
+    from fablib_slices.spec import SliceSpec, SwitchSpec
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def ssh_options(key: Path, known_hosts: Path) -> list[str]:
 
 
 def inventory(
-    found: Slice, access: Access, known_hosts: Path, switches: Sequence[SwitchSpec] = ()
+    found: Slice, access: Access, known_hosts: Path, spec: SliceSpec | None = None
 ) -> Mapping[str, object]:
     """Return a slice's machines as an Ansible inventory for `l4sbench run --on ssh:INVENTORY`.
 
@@ -144,13 +145,16 @@ def inventory(
         access: Access to its machines.
         known_hosts: File for the machines' host keys, stored at first contact; for this slice alone, as the
             next one may get the same addresses. The bastion's key is in a file beside it.
-        switches: The switches of its description, with the numbers of their ports.
+        spec: Its description, with the kernel that machines run and the numbers of switches' ports.
 
     Raises:
         TestbedError: a machine has no address, or a port no MAC, yet.
     """
     hosts: dict[str, dict[str, object]] = {}
     roles: dict[str, dict[str, dict[str, object]]] = {}
+    switches = spec.switches if spec is not None else ()
+    # machines of a slice may boot what their cells need without being told so
+    kernel = {"l4sbench_kernel": spec.kernel} if spec is not None and spec.kernel != DISTRIBUTION else {}
     for machine in found.machines:
         if not machine.address:
             raise TestbedError(
@@ -183,6 +187,7 @@ def inventory(
                 "ansible_ssh_private_key_file": str(access.private_key_file),
                 "ansible_ssh_common_args": shlex.join(options),
                 "ansible_become": True,
+                **kernel,
                 "fabric_slice": found.name,
                 "fabric_slice_id": found.id,
             },

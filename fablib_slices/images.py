@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fablib_slices.graph import library_constants, quiet
@@ -27,18 +28,29 @@ OFFERED: Final[Mapping[str, str]] = {
 }
 """Image -> user, of images that FABRIC's list has had since July 2025 and fablib's own table lacks."""
 
-DISTRIBUTIONS: Final[Mapping[str, str]] = {
-    "default_debian_11": "debian 11",
-    "default_debian_12": "debian 12",
-    "default_debian_13": "debian 13",
-    "default_ubuntu_20": "ubuntu 20.04",
-    "default_ubuntu_22": "ubuntu 22.04",
-    "default_ubuntu_24": "ubuntu 24.04",
-    "docker_ubuntu_20": "ubuntu 20.04",
-    "docker_ubuntu_22": "ubuntu 22.04",
-    "docker_ubuntu_24": "ubuntu 24.04",
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution, as its machines report it, and the kernel that it was released with."""
+
+    name: str
+    kernel: str
+
+
+_DEBIAN_12: Final = Distribution("debian 12", "6.1")
+_DEBIAN_13: Final = Distribution("debian 13", "6.12")
+_UBUNTU_22: Final = Distribution("ubuntu 22.04", "5.15")
+_UBUNTU_24: Final = Distribution("ubuntu 24.04", "6.8")
+
+DISTRIBUTIONS: Final[Mapping[str, Distribution]] = {
+    "default_debian_12": _DEBIAN_12,
+    "default_debian_13": _DEBIAN_13,
+    "default_ubuntu_22": _UBUNTU_22,
+    "default_ubuntu_24": _UBUNTU_24,
+    "docker_ubuntu_22": _UBUNTU_22,
+    "docker_ubuntu_24": _UBUNTU_24,
 }
-"""Image -> distribution, as its machines report it; without those for which kernels/images has nothing."""
+"""Image -> distribution, of images for which kernels/images has kernels."""
 
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 """Names of users; a downloaded list must not bring options of ssh."""

@@ -23,9 +23,10 @@ from fablib_slices.spec import NetSpec, PortSpec, SliceSpec, SwitchSpec, VmSpec
 from l4sbench.disk.files import write_whole
 from l4sbench.disk.places import state_folder
 from l4sbench.errors import InputError
+from l4sbench.facts.kernels import DISTRIBUTION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fablib_slices.answers import Slice
 
@@ -52,8 +53,8 @@ def numbered(name: str) -> tuple[str, ...]:
     return tuple(sorted(one for path in kept if (one := path.parent.name).rpartition("-")[0] == name))
 
 
-def keep_inventory(found: Slice, access: Access, switches: Sequence[SwitchSpec] = ()) -> Path:
-    """Write a slice's inventory and return its path; `switches` are those of its description.
+def keep_inventory(found: Slice, access: Access, spec: SliceSpec | None = None) -> Path:
+    """Write a slice's inventory and return its path; `spec` is the slice's description, if it is known.
 
     Ansible reads YAML 1.1, in which an unquoted address of decimal digits is a number; this writes for it.
 
@@ -70,7 +71,7 @@ def keep_inventory(found: Slice, access: Access, switches: Sequence[SwitchSpec] 
     text = StringIO()
     yaml = YAML()
     yaml.version = (1, 1)
-    yaml.dump(inventory(found, access, known_hosts, switches), text)
+    yaml.dump(inventory(found, access, known_hosts, spec), text)
     path = own / "inventory.yml"
     write_whole(path, text.getvalue())
     return path
@@ -115,6 +116,7 @@ def kept_spec(name: str) -> SliceSpec | None:
             vms=tuple(VmSpec(**vm) for vm in spec["vms"]),
             switches=tuple(_switch(switch) for switch in spec["switches"]),
             nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in spec["nets"]),
+            kernel=spec.get("kernel", DISTRIBUTION),
         )
     except FileNotFoundError:
         return None

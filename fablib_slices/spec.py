@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from l4sbench.disk.document import Document, Flaw, KeyPath, load_model
 from l4sbench.errors import BadValueError, InputError, suggest
+from l4sbench.facts.kernels import DISTRIBUTION, KernelWish
 from l4sbench.text.models import Strict
 from l4sbench.text.wording import quoted
 from l4sbench.topology import find_topology, is_path, mac_of, topology
@@ -44,6 +45,10 @@ def _topology_name(name: str) -> str:
         return name if is_path(name) else topology(name).name
     except InputError as error:
         raise BadValueError(error.problems[0].message, error.problems[0].hint) from None
+
+
+def _kernel(text: str) -> str:
+    return KernelWish.parse(text).text
 
 
 class VmWishes(Strict):
@@ -99,6 +104,7 @@ class SliceFile(Strict):
         cores, ram_gb, disk_gb, image: Properties of every machine.
         nodes: Properties of single machines, by the topology's node.
         nic: Component model of all ports.
+        kernel: Kernel of every machine: `keep`, `distribution` or `images/NAME`, see `KernelWish`.
         switch: A programmable switch in place of a node.
     """
 
@@ -112,6 +118,7 @@ class SliceFile(Strict):
     image: str = DEFAULT_IMAGE
     nodes: Mapping[str, VmWishes] = {}
     nic: str = "NIC_Basic"
+    kernel: Annotated[str, AfterValidator(_kernel)] = DISTRIBUTION
     switch: SwitchWishes | None = None
 
 
@@ -164,7 +171,7 @@ class NetSpec:
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """A slice at one site."""
+    """A slice at one site; `kernel` is what its machines run, as `KernelWish` has it."""
 
     name: str
     topology: str
@@ -173,15 +180,16 @@ class SliceSpec:
     vms: tuple[VmSpec, ...]
     switches: tuple[SwitchSpec, ...]
     nets: tuple[NetSpec, ...]
+    kernel: str = DISTRIBUTION
 
     @property
     def digest(self) -> str:
-        """Digest over all but the name, the lease and the site; it differs if machines or networks do.
+        """Digest over what is reserved, but for the lease and the site.
 
         Numbers of a switch's ports are known once it is reserved, so they do not count.
         """
         own = asdict(self)
-        for name in ("name", "hours", "site"):
+        for name in ("name", "hours", "site", "kernel"):
             del own[name]
         for switch in own["switches"]:
             del switch["ports"], switch["enter"]
@@ -242,6 +250,7 @@ def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
         vms=tuple(_vm(name, topology, wishes) for name in nodes if name != switch),
         switches=_switches(topology, wishes),
         nets=tuple(NetSpec(net.name, net.nodes, wishes.nic) for net in topology.networks),
+        kernel=wishes.kernel,
     )
 
 

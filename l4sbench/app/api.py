@@ -133,6 +133,7 @@ class Planned:
         problems: What else prevents a run: on hosts as last recorded, in the lab's kernel.
         untrusted: Catalog entries with code that the user does not trust yet, which prevents a run, too.
         unbuilt: Kernel modules that `run` builds first; until then trials that load them are pending.
+        installs: What a run installs on hosts, in words.
     """
 
     plan: Plan
@@ -143,6 +144,7 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     untrusted: tuple[Problem, ...] = ()
     unbuilt: tuple[str, ...] = ()
+    installs: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Planned {self.plan!r}>"
@@ -277,9 +279,11 @@ def plan_of(
     prepared = prepare(matrix, filters, options)
     testbed, identity, stages, untested = None, None, None, ""
     advice: tuple[str, ...] = ()
+    installs: tuple[str, ...] = ()
     try:
         testbed = prepared.open_testbed(contact=False)
         if isinstance(testbed, Staged):
+            installs = testbed.installs()
             stages, advice = testbed.stages(), testbed.advice()
         identity = testbed.identity()
     except TestbedError as error:
@@ -297,6 +301,7 @@ def plan_of(
         tuple(testbed.check(plan.needs)) if testbed and identity else (),
         prepared.settled.untrusted,
         tuple(sorted(unbuilt)),
+        installs,
     )
 
 

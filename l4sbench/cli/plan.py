@@ -62,17 +62,10 @@ def plan(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from l4sbench.app.api import plan_of
     from l4sbench.app.plans import cell_of, limits_of, summary
-    from l4sbench.planning.plan import as_json, cells_as_json
 
     planned = plan_of(args.matrix, args.filters, run_options(args))
     if args.json:
-        plain = as_json(planned.plan, planned.jobs, cells=False)
-        if planned.plan.cells:
-            plain["cells"] = OneByOne(cells_as_json(planned.plan))
-        if planned.forecast is not None:
-            plain["trials_added_probably"] = planned.forecast.trials
-        plain["problems"] = [str(problem) for problem in (*planned.untrusted, *planned.problems)]
-        answer_json(plain)
+        _print_json(planned)
         return 0
     _print_head(planned.plan)
     if args.cells:
@@ -86,7 +79,7 @@ def _plan(args: argparse.Namespace) -> int:
     answer(summary(planned.plan, planned.jobs))
     if planned.forecast is not None:
         answer(_more(planned.forecast, planned))
-    _print_kernels(planned.plan)
+    _print_kernels(planned)
     warn_of(planned.plan, every=args.cells)
     for line in planned.advice:
         warn(line)
@@ -102,8 +95,23 @@ def _plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_kernels(plan: Plan) -> None:
-    """Print which kernels the hosts boot for which cells, in which order, and how many hosts restart."""
+def _print_json(planned: Planned) -> None:
+    from l4sbench.planning.plan import as_json, cells_as_json
+
+    plain = as_json(planned.plan, planned.jobs, cells=False)
+    if planned.plan.cells:
+        plain["cells"] = OneByOne(cells_as_json(planned.plan))
+    if planned.forecast is not None:
+        plain["trials_added_probably"] = planned.forecast.trials
+    if planned.installs:
+        plain["installs"] = list(planned.installs)
+    plain["problems"] = [str(problem) for problem in (*planned.untrusted, *planned.problems)]
+    answer_json(plain)
+
+
+def _print_kernels(planned: Planned) -> None:
+    """Print which kernels the hosts boot for which cells, how many hosts restart, and what is installed."""
+    plan = planned.plan
     for batch in plan.staged:
         if not batch.to_run:
             restarts = "nothing to run"
@@ -115,6 +123,8 @@ def _print_kernels(plan: Plan) -> None:
         known = "" if batch.stage.known or not batch.changes else ", not booted here before"
         cells = counted(len(batch.cells), "cell")
         answer(f"kernels: {kernels_text(batch.stage.state)} ({cells}, {restarts}{known})")
+    for line in planned.installs:
+        answer(f"installs on {line}")
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ _HOURS: Final = 24
 _GRAPH_MARK: Final = "<!-- written by l4sbench slice plan -->"
 
 _FILES: Final = frozenset({".yaml", ".yml"})
-_WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic")
+_WISHES: Final = ("topology", "site", "hours", "cores", "ram_gb", "disk_gb", "image", "nic", "kernel")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -101,6 +101,10 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--disk-gb", type=count, metavar="N", help="disk of every machine (default: 50)")
     parser.add_argument("--image", help="image of every machine (default: default_debian_13)")
     parser.add_argument("--nic", help="component model of all ports (default: NIC_Basic)")
+    parser.add_argument(
+        "--kernel",
+        help="keep, distribution (default; what cells need) or images/NAME (l4sbench docs ssh kernels)",
+    )
 
 
 def _wishes(args: argparse.Namespace) -> SliceFile:
@@ -116,10 +120,13 @@ def _wishes(args: argparse.Namespace) -> SliceFile:
 
 def _spec(args: argparse.Namespace) -> SliceSpec:
     from fablib_slices import spec_of
+    from l4sbench.testbeds.fabric.kernels import require_kernel
     from l4sbench.topology import find_topology
 
     wishes = _wishes(args)
-    return spec_of(find_topology(wishes.topology), wishes)
+    spec = spec_of(find_topology(wishes.topology), wishes)
+    require_kernel(spec)
+    return spec
 
 
 def plan(args: argparse.Namespace) -> int:
@@ -137,6 +144,7 @@ def plan(args: argparse.Namespace) -> int:
     from fablib_slices.room import rounded, site_with_room
     from l4sbench.app.reading import refuse_other
     from l4sbench.disk.files import write_whole
+    from l4sbench.testbeds.fabric.kernels import choice_of
 
     if args.graph:
         refuse_other(args.graph, _GRAPH_MARK.encode(), "a slice's graph")
@@ -172,6 +180,7 @@ def plan(args: argparse.Namespace) -> int:
     place = "a site with enough free resources" if site == "auto" else site
     answer(f"slice {spec.name} at {place}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
     answer("\n".join(as_table(machines)))
+    answer(f"kernel: {choice_of(spec)}")
     for text in warnings(spec, facts):
         warn(text)
     say("valid in FABRIC's information model" + ("; FABRIC was not queried" if args.offline else ""))
@@ -210,7 +219,7 @@ def up(args: argparse.Namespace) -> int:
         on_state=lambda state: say(f"{spec.name}: {state}"),
     )
     keep(spec, found)
-    path = keep_inventory(found, slices.access, spec.switches)
+    path = keep_inventory(found, slices.access, spec)
     say(f"lease ends {_when(found.lease_end)}; extend it with l4sbench slice renew {spec.name}")
     answer(str(path))
     return 0
@@ -271,9 +280,8 @@ def write_inventory(args: argparse.Namespace) -> int:
     from fablib_slices.records import keep_inventory, kept_spec
 
     slices = Slices.connect()
-    kept = kept_spec(args.slice)
-    switches = kept.switches if kept is not None else ()
-    answer(str(keep_inventory(_found(args.slice, slices), slices.access, switches)))
+    found = _found(args.slice, slices)
+    answer(str(keep_inventory(found, slices.access, kept_spec(found.name))))
     return 0
 
 

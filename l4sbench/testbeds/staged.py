@@ -26,6 +26,10 @@ class Staged(Testbed, Protocol):
         """Return changes that would let it run cells that it cannot run now, in words."""
         ...
 
+    def installs(self) -> tuple[str, ...]:
+        """Return what a run would install for its cells, in words. Changes nothing."""
+        ...
+
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Bring the testbed into a state and return its identity; called before the first trial of the state.
 

@@ -132,6 +132,6 @@ def test_the_image_by_default_and_its_kernel_exist_without_a_network() -> None:
     images = known_images()
     assert DISTRIBUTIONS.keys() <= images.keys()
     entry = next(one for one in load_images() if one.name == "debian-backports")
-    assert DISTRIBUTIONS[DEFAULT_IMAGE] in entry.distributions
+    assert DISTRIBUTIONS[DEFAULT_IMAGE].name in entry.distributions
     assert entry.packages
     assert {"tcp_prague", "sch_dualpi2"} <= set(entry.offers.builds)

@@ -62,7 +62,7 @@ def test_a_switch_is_a_host_of_the_inventory(slices: Slices) -> None:
     spec = spec_of(topology("line6"), SliceFile(slice=next(_names), site="STAR", switch=wishes))
     found = slices.up(spec, **FAST)
     assert found.digest == spec.digest
-    variables = read_inventory(keep_inventory(found, slices.access, spec.switches))
+    variables = read_inventory(keep_inventory(found, slices.access, spec))
     switch = variables["router"]
     assert switch["ansible_user"] == "fabric"
     assert str(switch["ansible_host"]).startswith("2001:db8:5::")

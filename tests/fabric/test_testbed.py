@@ -94,6 +94,9 @@ class Booting(Hosts):
     def advice(self) -> tuple[str, ...]:
         return ()
 
+    def installs(self) -> tuple[str, ...]:
+        return ()
+
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         self.booted.append(stage.state["router"])
         return self.identity()

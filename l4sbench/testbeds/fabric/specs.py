@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError
+from l4sbench.testbeds.fabric.kernels import require_kernel
 from l4sbench.testbeds.ssh.switches import Switch, SwitchPort, unsuitable
 from l4sbench.topology import find_topology
 
@@ -74,9 +75,10 @@ def switches_of(spec: SliceSpec) -> dict[str, Switch]:
 
 
 def _require_usable(spec: SliceSpec, matrix: Matrix, slices: int) -> None:
-    """Raise InputError unless the slice's switches can run the matrix's cells."""
+    """Raise InputError unless the slice's kernel exists, and its switches can run the matrix's cells."""
     from fablib_slices.checks import no_ports
 
+    require_kernel(spec)
     if spec.switches and slices > 1:
         message = f"slice {spec.name} has a switch, whose ports are those of one slice"
         raise InputError(message, "leave out --slices")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbeds.fabric.keeping import Held, LeaseKeeper
+from l4sbench.testbeds.fabric.kernels import planned_installs
 from l4sbench.testbeds.fabric.specs import specs_of, switches_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
@@ -146,6 +147,19 @@ class FabricTestbed:
         """Return None: machines of a slice may boot whatever their cells need."""
         return ()
 
+    def installs(self) -> tuple[str, ...]:
+        """Return what a run would install on the machines of the first slice, in words.
+
+        Before there are machines, what their images tell counts.
+        """
+        try:
+            held = self._held or self._remember()
+            held[0].hosts.identity()
+        except TestbedError:  # there are no machines yet, or they were not asked
+            return planned_installs(self._specs[0], self._matrix.cells, self._matrix.catalog)
+        hosts = held[0].hosts
+        return hosts.installs() if isinstance(hosts, Staged) else ()
+
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Make the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.
 
@@ -252,7 +266,7 @@ class FabricTestbed:
             spec, on_state=lambda state: self._on_state(f"slice {spec.name}: {state}"), stop=stop
         )
         keep(spec, found)
-        inventory = keep_inventory(found, self._account.access, spec.switches)
+        inventory = keep_inventory(found, self._account.access, spec)
         span = timedelta(hours=spec.hours)
         return Held(spec, found.id, found.lease_end, self._hosts(inventory), span)
 

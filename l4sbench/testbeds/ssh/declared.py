@@ -20,12 +20,14 @@ from l4sbench.testbeds.ssh.facts import (
     unfit,
 )
 from l4sbench.testbeds.ssh.images import Image, load_images
+from l4sbench.testbeds.ssh.installs import installs
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import (
     Allowed,
     Choice,
     advice,
     allowed,
+    anything,
     choose,
     module_sources,
     not_installable,
@@ -59,7 +61,8 @@ class Declared:
         inventory: Ansible inventory.
         catalog: The queues and congestion controls that cells may name.
         cells: What is to run there.
-        own: The hosts were made for the run: they may boot what cells need.
+        free: Hosts that may boot whatever their cells need and their distribution has; empty once it is
+            known what that is.
         hosts: All but switches.
         switching: Its switches.
         images: The kernels of kernels/images.
@@ -69,7 +72,7 @@ class Declared:
     inventory: Path
     catalog: Catalog
     cells: Sequence[Cell]
-    own: bool
+    free: frozenset[str]
     hosts: tuple[Host, ...]
     switching: Switching
     images: tuple[Image, ...]
@@ -81,10 +84,16 @@ class Declared:
         return tuple(host.name for host in self.hosts)
 
     def knowing(self, facts: Mapping[str, HostFacts]) -> Declared:
-        """Return it with what hosts made for the run may boot, once the facts of all are known."""
-        if not self.own or self.may or not facts.keys() >= {*self.names}:
+        """Return it with what its free hosts may boot, once the facts of all are known."""
+        if not self.free or not facts.keys() >= {*self.names}:
             return self
-        return replace(self, may=own_kernels(self.cells, self.catalog, self.hosts, facts, self.images))
+        free = [host for host in self.hosts if host.name in self.free]
+        found = own_kernels(self.cells, self.catalog, free, facts, self.images)
+        return replace(self, may={**self.may, **found}, free=frozenset())
+
+    def installs(self, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
+        """Return what preparing the hosts installs, in words, as far as their facts are known."""
+        return tuple(installs(self.cells, self.catalog, self.hosts, self.may, facts))
 
     def preparing(self, stage: Stage | None) -> dict[str, object]:
         """Return the variables that prepare hosts for a stage; None: for all cells, as they are."""
@@ -196,7 +205,8 @@ def declared(inventory: Path, catalog: Catalog, cells: Sequence[Cell], *, own: b
         raise InputError(problems)
     images = load_images()
     may = allowed(variables, images, hosts, where)
-    return Declared(inventory, catalog, cells, own, hosts, switching, images, may)
+    free = frozenset(anything(variables, hosts, own=own))
+    return Declared(inventory, catalog, cells, free, hosts, switching, images, may)
 
 
 def _topologies(cells: Iterable[Cell], catalog: Catalog) -> list[Topology]:

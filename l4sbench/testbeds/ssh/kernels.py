@@ -7,6 +7,9 @@ changed:
 
     l4sbench_kernels: [debian-stock, debian-backports]     # names in kernels/images, or entries in full
 
+or names the only one by `l4sbench_kernel: images/debian-backports`, or allows all that can be installed on
+the host's distribution by `l4sbench_kernel: distribution`.
+
 The kernel of a cell depends on the cell and on that list, never on what is running: otherwise a resumed run
 would find other kernels under its trials.
 """
@@ -20,7 +23,8 @@ from typing import TYPE_CHECKING, Final
 from l4sbench.disk import assets
 from l4sbench.disk.document import Document, Tree
 from l4sbench.disk.trust import read_code
-from l4sbench.errors import InputError, Problem, suggest
+from l4sbench.errors import BadValueError, InputError, Problem, suggest
+from l4sbench.facts.kernels import DISTRIBUTION, KernelWish
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, parts_of_linux, tc_parts
 from l4sbench.testbeds.ssh.images import Image, Offers
@@ -58,6 +62,11 @@ def allowed(
         listed = given.get(VARIABLE)
         place = f"{quoted(host.name)}.{VARIABLE}"
         if listed is None:
+            named = _named(given.get(ALWAYS_VARIABLE), known, where, f"{quoted(host.name)}.{ALWAYS_VARIABLE}")
+            if isinstance(named, Image):
+                found[host.name] = (named,)
+            elif named is not None:
+                problems += named
             continue
         if given.get(ALWAYS_VARIABLE) is not None:
             message = f"{ALWAYS_VARIABLE} names the only kernel to boot, and this variable lists allowed ones"
@@ -76,6 +85,34 @@ def allowed(
             found[host.name] = own
     if problems:
         raise InputError(problems)
+    return found
+
+
+def _named(given: object, known: Mapping[str, Image], where: str, place: str) -> Image | list[Problem] | None:
+    """Return the entry of kernels/images that `l4sbench_kernel` names, or why it cannot; None without one."""
+    if given is None or isinstance(given, Mapping):  # an entry in full is the playbook's
+        return None
+    try:
+        wish = KernelWish.parse(str(given))
+    except BadValueError as error:
+        return [Problem(where, place, error.message, f"{error.hint}, or an entry in full")]
+    return None if wish.entry is None else _image(wish.entry, known, where, place)
+
+
+def anything(variables: Mapping[str, Mapping[str, object]], hosts: Iterable[Host], *, own: bool) -> set[str]:
+    """Return the hosts that may boot all that can be installed on them.
+
+    Args:
+        variables: Of all hosts of the inventory.
+        hosts: The hosts.
+        own: Hosts were made for the run, so those of which the inventory says nothing may do so, too.
+    """
+    found = set()
+    for host in hosts:
+        given = variables.get(host.name, {})
+        silent = given.get(VARIABLE) is None and given.get(ALWAYS_VARIABLE) is None
+        if given.get(ALWAYS_VARIABLE) == DISTRIBUTION or (own and silent):
+            found.add(host.name)
     return found
 
 

@@ -21,6 +21,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
+from l4sbench.facts.kernels import CHOICES
 from l4sbench.program.uses import executables
 from l4sbench.text.units import Rate
 from l4sbench.text.wording import quoted, quoted_name
@@ -202,6 +203,11 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
         _is_modules,
         "must map each kind of queue to tc's part of it, a file on this machine",
         "KIND: /path/to/q_KIND.so",
+    ),
+    "l4sbench_kernel": (
+        lambda plain: isinstance(plain, str | dict),
+        "must be the name of a kernel, or an entry of kernels/images in full",
+        f"choose from {CHOICES}",
     ),
     CARRIES_VARIABLE: (
         lambda plain: _rate(plain) is not None,

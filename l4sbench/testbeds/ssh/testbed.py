@@ -66,8 +66,8 @@ class SshTestbed:
         catalog: The queues and congestion controls that cells may name.
         cells: What is to run there.
         contact: Query the hosts; otherwise what they reported last time counts.
-        own: The hosts were made for the run: they may boot what cells need without `l4sbench_kernels`, and
-            take some minutes until they can be reached.
+        own: The hosts were made for the run: they may boot what cells need unless the inventory names a
+            kernel, and take some minutes until they can be reached.
         cache: Folder for what hosts reported; by default in the user's cache.
         leave: Set by a caller that no longer waits for `identity`, to stop preparing.
     """
@@ -84,6 +84,7 @@ class SshTestbed:
         leave: threading.Event | None = None,
     ) -> None:
         self._declare = partial(declared, inventory, catalog, cells, own=own)
+        self._own = own
         self._contact = contact
         self._leave = leave or threading.Event()
         self._memory = Memory(inventory, cache)
@@ -188,12 +189,22 @@ class SshTestbed:
         self._memory.recall()
         return self._declared.advice(self._memory.known.facts)
 
+    def installs(self) -> tuple[str, ...]:
+        """Return what preparing the hosts installs, in words; uses remembered facts.
+
+        Raises:
+            InputError: the inventory is invalid.
+        """
+        self._memory.recall()
+        self._learn()
+        return self._declared.installs(self._memory.known.facts)
+
     # ---- asking
     def _ask(self, said: Declared) -> None:
         self._memory.lock()
         self._memory.recall()
         # an interrupted run may have left restarting hosts; new machines may not listen yet
-        patient = self._memory.known.changing or said.own
+        patient = self._memory.known.changing or self._own
         played = self._hosts.prepared(self._prepare, self._leave, patient=patient)
         if played.wrong:
             raise TestbedError(ansible.listed(played.wrong, "\n"), _look_closer(played, said.inventory))
@@ -209,7 +220,9 @@ class SshTestbed:
         """
         load = partial(said.switching.load, said.cells[0], limit_s=PREPARE_LIMIT_S, stop=self._leave.is_set)
         # one that fails is not waited for, even if others are away
-        played = patiently(load, lambda p: bool(p.wrong) and p.away == p.wrong, self._leave, patient=said.own)
+        played = patiently(
+            load, lambda p: bool(p.wrong) and p.away == p.wrong, self._leave, patient=self._own
+        )
         if played.wrong:
             raise TestbedError(ansible.listed(played.wrong, "\n"), "l4sbench docs fabric a-tofino-switch")
         self._memory.save(replace(self._memory.known, switches=said.switching.facts(played)))

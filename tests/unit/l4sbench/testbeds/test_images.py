@@ -17,6 +17,7 @@ from l4sbench.testbeds.ssh.kernels import (
     Choice,
     advice,
     allowed,
+    anything,
     choose,
     module_sources,
     not_installable,
@@ -233,6 +234,24 @@ def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
     }
 
 
+def test_an_inventory_names_the_only_kernel_or_lets_the_distribution_decide() -> None:
+    variables: dict[str, dict[str, object]] = {
+        "router": {"l4sbench_kernel": "images/debian-backports"},
+        "delay": {"l4sbench_kernel": "keep"},
+        "tx-l4s": {"l4sbench_kernel": "distribution"},
+        "rx-l4s": {"l4sbench_kernels": ["debian-stock"]},
+        "tx-classic": {"l4sbench_kernel": image("own").model_dump(mode="json")},
+    }
+    found = allowed(variables, IMAGES, HOSTS, "hosts.yml")
+    assert {host: [i.name for i in images] for host, images in found.items()} == {
+        "router": ["debian-backports"],
+        "rx-l4s": ["debian-stock"],
+    }
+    assert anything(variables, HOSTS, own=False) == {"tx-l4s"}
+    # of hosts that were made for the run, also those of which the inventory says nothing
+    assert anything(variables, HOSTS, own=True) == {"tx-l4s", "rx-classic"}
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -246,6 +265,11 @@ def test_an_inventory_names_kernels_or_holds_them_in_full() -> None:
         ({"l4sbench_kernels": [{"name": "x"}]}, "router.l4sbench_kernels[0].release: is missing"),
         ({"l4sbench_kernels": ["debian-stock", "debian-stock"]}, "debian-stock is listed twice"),
         ({"l4sbench_kernels": ["debian-stock"], "l4sbench_kernel": {"name": "x"}}, "set only one of them"),
+        ({"l4sbench_kernel": "images/zzz"}, "router.l4sbench_kernel: kernels/images has no zzz; choose from"),
+        (
+            {"l4sbench_kernel": "debian-backports"},
+            'router.l4sbench_kernel: "debian-backports" is not a valid kernel; choose from keep',
+        ),
     ],
 )
 def test_wrong_kernels_in_an_inventory_are_told(given: dict[str, object], told: str) -> None:

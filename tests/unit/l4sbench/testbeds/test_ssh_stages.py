@@ -13,7 +13,7 @@ from l4sbench.facts.traits import Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import needs
 from l4sbench.testbeds.ssh import SshTestbed
-from l4sbench.testbeds.ssh.facts import HostFacts
+from l4sbench.testbeds.ssh.facts import HostFacts, HostModule
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.topology import topology
 from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
@@ -114,6 +114,41 @@ def test_hosts_that_may_boot_nothing_stay_as_they_are(tmp_path: Path, matrix: Ma
         "the inventory a run boots a suitable one"
     )
     assert "l4sbench_kernels: [debian-backports]" in ends
+
+
+def named(folder: Path, matrix: Matrix, kernel: str) -> SshTestbed:
+    """Hosts of an inventory that names a kernel for all of them."""
+    hosts = {name: {**given, "l4sbench_kernel": kernel} for name, given in hosts_for(LINE6).items()}
+    return SshTestbed(
+        write_inventory(folder, hosts), matrix.catalog, matrix.cells, contact=False, cache=folder
+    )
+
+
+def test_an_inventory_lets_hosts_boot_what_cells_need(tmp_path: Path, matrix: Matrix) -> None:
+    assert named(tmp_path, matrix, "distribution").stages() is None  # not before their distribution is known
+    remember(tmp_path, asked(OLD))
+    testbed = named(tmp_path, matrix, "distribution")
+    found = testbed.stages()
+    assert found is not None
+    assert {stage.state["router"] for stage in found.all} == {"debian-backports"}
+    assert named(tmp_path, matrix, "keep").stages() is None
+    router, ends = sorted(testbed.installs())
+    tool = "iproute2 of forky where tc is older than 6.18"
+    packages = "debian-backports: linux-image-amd64, linux-headers-amd64 of trixie-backports"
+    assert router == f"router: {packages}; sch_dualpi2 by DKMS; {tool}"
+    assert ends.endswith(f"{packages}; tcp_prague by DKMS; {tool}")
+    assert "delay" not in ends
+
+
+def test_what_hosts_have_is_not_installed(tmp_path: Path, matrix: Matrix) -> None:
+    tools = {"tc": "7.2.0", "ip": "7.2.0"}
+    modules = {name: HostModule(srcversion="A") for name in ("tcp_prague", "sch_dualpi2")}
+    remember(tmp_path, asked(OLD))
+    unknown = named(tmp_path, matrix, "images/debian-backports").installs()
+    assert all("linux-image-amd64" in line for line in unknown)
+    ready = NEW.model_copy(update={"tools": tools, "modules": modules})
+    remember(tmp_path, Known(dict.fromkeys(LINE6.by_name, ready)))
+    assert named(tmp_path, matrix, "images/debian-backports").installs() == ()
 
 
 OF_THE_LAB = """\
