@@ -14,6 +14,7 @@ goes through ssh (`l4sbench.testbeds.ssh`), as on any other hosts.
 """
 
 from fablib_slices.access import Access, inventory
+from fablib_slices.actions import Slot
 from fablib_slices.answers import Machine, Slice
 from fablib_slices.checks import FabricFacts, preflight
 from fablib_slices.graph import offered_nics, size_of, slice_graph
@@ -45,6 +46,7 @@ __all__ = [
     "SliceFile",
     "SliceSpec",
     "Slices",
+    "Slot",
     "SwitchSpec",
     "VmSpec",
     "inventory",

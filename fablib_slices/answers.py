@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fablib_slices.graph import FIM_LOCK, kept_short, networks_of
 from fablib_slices.images import user_of
+from fablib_slices.pinning import Place
 from fablib_slices.redaction import redacted
 from fablib_slices.room import Site, SiteHost
 
@@ -35,6 +36,7 @@ class Machine:
         user: The user of its image.
         ports: Network -> MAC address, as far as assigned; none of a switch.
         switch: True for a programmable switch.
+        place: Its place in its host; None before it is reserved.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Machine:
     user: str
     ports: tuple[tuple[str, str], ...]
     switch: bool = False
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,25 @@ def _machine(
         user=_switch_user() if is_switch else user_of(str(node.image_ref or "").split(",")[0], images),
         ports=tuple(sorted(ports)),
         switch=is_switch,
+        place=None if is_switch else _place(node),
+    )
+
+
+def _place(node: Any) -> Place | None:
+    """Return a machine's place in its host, as far as FABRIC has written it to the graph."""
+    labels, reservation = node.get_property("label_allocations"), node.get_property("reservation_info")
+    if reservation is None:
+        return None
+    numa = []
+    for component in node.components.values():
+        of_card = getattr(component.get_property("label_allocations"), "numa", None) or ()
+        numa += [of_card] if isinstance(of_card, str) else [str(one) for one in of_card]
+    return Place(
+        sliver=str(reservation.reservation_id),
+        host=str(getattr(labels, "instance_parent", None) or ""),
+        instance=str(getattr(labels, "instance", None) or ""),
+        numa=tuple(dict.fromkeys(numa)),
+        ram_gb=int(getattr(node.get_property("capacities"), "ram", 0) or 0),
     )
 
 

@@ -117,6 +117,7 @@ def kept_spec(name: str) -> SliceSpec | None:
             switches=tuple(_switch(switch) for switch in spec["switches"]),
             nets=tuple(NetSpec(net["name"], tuple(net["nodes"]), net["nic"]) for net in spec["nets"]),
             kernel=spec.get("kernel", DISTRIBUTION),
+            pin=bool(spec.get("pin")),
         )
     except FileNotFoundError:
         return None

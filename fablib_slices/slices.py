@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from fablib_slices.access import Access
+from fablib_slices.actions import Actions
 from fablib_slices.answers import (
     BROKEN,
     GONE,
@@ -118,6 +119,11 @@ class Slices:
     def access(self) -> Access:
         """Access to machines of these slices."""
         return self._access
+
+    @property
+    def actions(self) -> Actions:
+        """Actions on machines of these slices."""
+        return Actions(self._ask)
 
     def facts(self) -> FabricFacts:
         """Query the facts that pre-flight checks need.

@@ -105,6 +105,7 @@ class SliceFile(Strict):
         nodes: Properties of single machines, by the topology's node.
         nic: Component model of all ports.
         kernel: Kernel of every machine: `keep`, `distribution` or `images/NAME`, see `KernelWish`.
+        pin: Bind machines to CPUs and memory of their hosts near their cards, so that they pause less.
         switch: A programmable switch in place of a node.
     """
 
@@ -119,6 +120,7 @@ class SliceFile(Strict):
     nodes: Mapping[str, VmWishes] = {}
     nic: str = "NIC_Basic"
     kernel: Annotated[str, AfterValidator(_kernel)] = DISTRIBUTION
+    pin: bool = False
     switch: SwitchWishes | None = None
 
 
@@ -171,7 +173,10 @@ class NetSpec:
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """A slice at one site; `kernel` is what its machines run, as `KernelWish` has it."""
+    """A slice at one site.
+
+    `kernel` is what its machines run, as `KernelWish` has it; `pin`: they are bound to CPUs of their hosts.
+    """
 
     name: str
     topology: str
@@ -181,6 +186,7 @@ class SliceSpec:
     switches: tuple[SwitchSpec, ...]
     nets: tuple[NetSpec, ...]
     kernel: str = DISTRIBUTION
+    pin: bool = False
 
     @property
     def digest(self) -> str:
@@ -189,7 +195,7 @@ class SliceSpec:
         Numbers of a switch's ports are known once it is reserved, so they do not count.
         """
         own = asdict(self)
-        for name in ("name", "hours", "site", "kernel"):
+        for name in ("name", "hours", "site", "kernel", "pin"):
             del own[name]
         for switch in own["switches"]:
             del switch["ports"], switch["enter"]
@@ -251,6 +257,7 @@ def spec_of(topology: Topology, wishes: SliceFile) -> SliceSpec:
         switches=_switches(topology, wishes),
         nets=tuple(NetSpec(net.name, net.nodes, wishes.nic) for net in topology.networks),
         kernel=wishes.kernel,
+        pin=wishes.pin,
     )
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _HOURS: Final = 24
 """Lease after a renewal if the original request is not known."""
 
+_DAYS: Final = 7
+_SITES: Final = 5
+"""Sites that `when` asks about if none is named: those with the most free cores."""
+
 _GRAPH_MARK: Final = "<!-- written by l4sbench slice plan -->"
 
 _FILES: Final = frozenset({".yaml", ".yml"})
@@ -66,6 +70,30 @@ def add_parser(commands: Subparsers) -> None:
     making.add_argument(
         "--wait-minutes", type=count, metavar="N", help="maximum time to wait (default: 30, with a switch 55)"
     )
+    searching = add_command(
+        own,
+        "when",
+        when,
+        help="print when there is room for the slice, such as for a nightly sweep; reserve nothing",
+        examples=("l4sbench slice when my-slice --site STAR", "l4sbench slice when slice.yaml --days 14"),
+    )
+    _add_wishes(searching)
+    searching.add_argument(
+        "--days", type=count, default=_DAYS, metavar="N", help="days to search, at most 30 (default: 7)"
+    )
+    publishing = add_command(
+        own,
+        "publish",
+        publish,
+        help="upload a bundle as an artifact of FABRIC, which its author alone sees",
+        examples=("l4sbench slice publish quickstart.tar.gz --title 'L4S quickstart'",),
+    )
+    publishing.add_argument("file", metavar="FILE", type=Path, help="a bundle that l4sbench wrote")
+    publishing.add_argument(
+        "--title", required=True, help="title; an artifact of yours with it gets a version"
+    )
+    publishing.add_argument("--about", default="", metavar="TEXT", help="description (default: the title)")
+    publishing.add_argument("--tag", action="append", default=[], help="a tag that FABRIC knows; repeatable")
     for name, command, summary in (
         ("status", status, "print state, lease and machines of a slice"),
         ("inventory", write_inventory, "write the Ansible inventory of a slice and print its path"),
@@ -193,6 +221,40 @@ def _as_document(spec: SliceSpec, site: str | None) -> dict[str, object]:
     return {**asdict(spec), "site": site, "digest": spec.digest}
 
 
+def when(args: argparse.Namespace) -> int:
+    """Print the first time with room for the slice at its site, or at some sites."""
+    from fablib_slices import Slices, size_of
+    from fablib_slices.room import rounded
+
+    spec = rounded(_spec(args), size_of)
+    slices = Slices.connect()
+    names = [spec.site]
+    if spec.site == "auto":
+        usable = [site for site in slices.sites() if site.active and not site.avoided]
+        names = [site.name for site in sorted(usable, key=lambda site: -site.cores)[:_SITES]]
+    found = [slot for name in names for slot in slices.actions.slots(spec, name, args.days)]
+    if not found:
+        within = f"within {args.days} days"
+        raise TestbedError(
+            f"{', '.join(names)}: no room for {spec.name} {within}", "smaller machines, or later"
+        )
+    for slot in sorted(found, key=lambda slot: slot.start):
+        answer(f"{slot.site}: from {_when(slot.start)}, until {slot.end:%Y-%m-%d %H:%M}")
+    return 0
+
+
+def publish(args: argparse.Namespace) -> int:
+    """Upload a bundle as an artifact and print its id."""
+    from fablib_slices import Slices
+    from l4sbench.disk.userfiles import is_file
+
+    if not is_file(args.file):
+        raise InputError(f"file {as_path(args.file)} does not exist", "l4sbench bundle RUN writes one")
+    answer(Slices.connect().actions.publish(args.file, args.title, args.about or args.title, args.tag))
+    say("only you see it; publish it in the portal (artifacts)")
+    return 0
+
+
 def up(args: argparse.Namespace) -> int:
     """Reserve or adopt the slice; print the path of the inventory."""
     from fablib_slices import Slices, preflight
@@ -218,6 +280,9 @@ def up(args: argparse.Namespace) -> int:
         limit_s=args.wait_minutes * 60.0 if args.wait_minutes else None,
         on_state=lambda state: say(f"{spec.name}: {state}"),
     )
+    if spec.pin:
+        for name, done in slices.actions.pin(found):
+            say(f"{name}: {done}")
     keep(spec, found)
     path = keep_inventory(found, slices.access, spec)
     say(f"lease ends {_when(found.lease_end)}; extend it with l4sbench slice renew {spec.name}")

@@ -108,7 +108,7 @@ def environment(
         "HOME": str(home),
         "XDG_STATE_HOME": str(folder / "state"),
         "REQUESTS_CA_BUNDLE": str(certificate),
-        **{f"FABRIC_{name}_HOST": host for name in ("CREDMGR", "ORCHESTRATOR", "CORE_API", "BASTION")},
+        **{f"FABRIC_{name}_HOST": host for name in ("CREDMGR", "ORCHESTRATOR", "CORE_API", "BASTION", "AM")},
         "FABRIC_TOKEN_LOCATION": str(token),
         "FABRIC_PROJECT_ID": told["project"],
         "FABRIC_BASTION_USERNAME": bastion[0],

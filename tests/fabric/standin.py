@@ -39,6 +39,7 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S %z"
 STABLE = ("StableOK", "StableError", "ModifyOK", "ModifyError")
 GONE = ("Closing", "Dead")
 SITES = ("STAR", "NCSA", "TACC")
+HOST = "star-w1.fabric-testbed.net"
 HOSTS = 2
 """Hosts of a site, which share out its resources equally."""
 LEASE = timedelta(days=14, minutes=5)
@@ -62,7 +63,8 @@ class Faults:
     vanish_after_s: seconds after which a ready slice is removed; vanish: slices that are removed now, with
     what is said of their machines; breaks: slices that become StableError now, likewise; forgotten: slices
     that are not known any more; lease_over: slices whose lease ends now; no_room: sites are full; echo:
-    errors quote the request with its headers, and this text; refresh_token: the one that is handed out.
+    errors quote the request with its headers, and this text; refresh_token: the one that is handed out;
+    poa_fails: why operational actions fail; room_in_h: hours until there is room for a slice.
     """
 
     create_refused: int = 0
@@ -84,6 +86,8 @@ class Faults:
     addresses_in_slivers: bool = False
     echo: str = ""
     refresh_token: str = "refresh"
+    poa_fails: str = ""
+    room_in_h: float = 5.0
     tags: list[str] = field(default_factory=lambda: ["VM.NoLimit", "Switch.P4"])
 
 
@@ -123,6 +127,10 @@ class Fabric:
         self.slices: dict[str, Slice] = {}
         self.calls: list[list[Any]] = []
         self.lock = threading.RLock()
+        self.poas: dict[str, dict[str, Any]] = {}
+        self.pinned: dict[str, list[dict[str, str]]] = {}
+        self.acted: list[list[Any]] = []
+        self.artifacts: dict[str, dict[str, Any]] = {}
         self.project, self.user = str(uuid.uuid4()), str(uuid.uuid4())
 
     # ---- calls
@@ -155,6 +163,14 @@ class Fabric:
             ("/slivers", "GET", self.list_slivers),
             (one.format("renew/"), "POST", self.renew),
             (one.format("delete/"), "DELETE", self.delete),
+            (r"/poas/create/([0-9a-f-]{36})", "POST", self.act),
+            (r"/poas/([0-9a-f-]{36})", "GET", lambda _, __, own: listed("poas", [self.poas[own]])),
+            ("/resources/find-slot", "POST", self.find_slot),
+            ("/api/artifacts", "GET", self.list_artifacts),
+            ("/api/artifacts", "POST", self.make_artifact),
+            (r"/api/artifacts/([0-9a-f-]{36})", "GET", lambda _, __, own: self.artifacts[own]),
+            (r"/api/artifacts/([0-9a-f-]{36})", "PUT", lambda _, __, own: self.artifacts[own]),
+            ("/api/contents", "POST", self.upload),
         ]
 
     def authorised(self, auth: str) -> None:
@@ -180,7 +196,9 @@ class Fabric:
             for one in self.slices.values()
             if one.name not in self.faults.forgotten
         }
-        return {"calls": self.calls, "slices": slices, "keys": [one.keys for one in self.slices.values()]}
+        keys = [one.keys for one in self.slices.values()]
+        state = {"calls": self.calls, "slices": slices, "keys": keys, "acted": self.acted}
+        return state | {"artifacts": list(self.artifacts.values())}
 
     def refresh(self, *_: Any) -> dict[str, Any]:
         if self.faults.refresh_refused:
@@ -272,6 +290,77 @@ class Fabric:
         self.get(own).state = "Closing"
         return listed("no_content", [{"details": "deleted"}])
 
+    # ---- operational actions, room, artifacts
+
+    def act(self, _: Any, body: str, sliver: str) -> Any:
+        """Do an action, in the shapes that fablib's documentation shows: hosts of two NUMA nodes."""
+        asked = json.loads(body)
+        operation, data = asked["operation"], asked.get("data") or {}
+        ((one, name),) = [
+            (one, name)
+            for one in self.slices.values()
+            for name, own in one.slivers.items()
+            if own == sliver and self.state(one) in STABLE
+        ]
+        poa = {"poa_id": str(uuid.uuid4()), "operation": operation, "sliver_id": sliver, "slice_id": one.id}
+        poa |= {"state": "Failed", "error": self.faults.poa_fails} if self.faults.poa_fails else {}
+        poa = {"state": "Success", "error": "", "info": {}} | poa
+        info: dict[str, Any] = {}
+        if operation == "cpupin":
+            self.pinned[sliver] = data["vcpu_cpu_map"]
+        elif operation == "cpuinfo":
+            info = self.cpuinfo(sliver, name, cores=int(one.topology.nodes[name].capacities.core))
+        elif operation == "numainfo":
+            free = {f"node {node}": {"free": "61574 MB", "size": "64466 MB"} for node in range(2)}
+            own = {f"Node {node}": {"Private": "100", "Total": "100"} for node in range(2)}
+            info = {HOST: {"available": "2 nodes (0-1)", **free}, f"instance-{name}": own}
+        if info:
+            poa["info"] = {operation: info}
+        self.acted.append([name, operation, data])
+        self.poas[str(poa["poa_id"])] = poa
+        return listed("poas", [{**poa, "state": "Nascent", "info": {}}])
+
+    def cpuinfo(self, sliver: str, name: str, cores: int) -> dict[str, Any]:
+        taken = [pair["cpu"] for pairs in self.pinned.values() for pair in pairs]
+        bound = {pair["vcpu"]: pair["cpu"] for pair in self.pinned.get(sliver, ())}
+        every = ",".join(map(str, range(128)))
+        own = [
+            {"CPU": "3", "CPU Affinity": bound.get(str(cpu), every), "State": "running", "VCPU": str(cpu)}
+            for cpu in range(cores)
+        ]
+        nodes = {"NUMA node0 CPU(s):": "0-31,64-95", "NUMA node1 CPU(s):": "32-63,96-127"}
+        return {HOST: {"CPU(s):": "128", "pinned_cpus": taken, **nodes}, f"instance-{name}": own}
+
+    def find_slot(self, _: Any, body: str) -> Any:
+        """Answer with a time; FABRIC publishes no names of the parts of its answer."""
+        asked = json.loads(body)
+        first = datetime.strptime(asked["start"], TIME_FORMAT).astimezone(UTC) + timedelta(
+            hours=self.faults.room_in_h
+        )
+        last = first + timedelta(hours=asked["duration"])
+        found = [{"start": first.isoformat(), "end": last.isoformat()}]
+        fits = last <= datetime.strptime(asked["end"], TIME_FORMAT).astimezone(UTC)
+        return listed("slots", [{"slots": found if fits else [], "resources": asked["resources"]}])
+
+    def list_artifacts(self, query: dict[str, list[str]], _: str) -> Any:
+        wanted = query.get("search", [""])[-1]
+        found = [one for one in self.artifacts.values() if wanted in one["title"]]
+        return {"count": len(found), "next": None, "results": found}
+
+    def make_artifact(self, _: Any, body: str) -> Any:
+        sent = json.loads(body)
+        made = {**sent, "uuid": str(uuid.uuid4()), "authors": [{"uuid": own} for own in sent["authors"]]}
+        self.artifacts[made["uuid"]] = {**made, "versions": []}
+        return made
+
+    def upload(self, _: Any, body: str) -> Any:
+        about = re.search(r'\{"artifact": "([0-9a-f-]{36})"', body)
+        name = re.search(r'filename="([^"]+)"', body)
+        if about is None or name is None:
+            raise RefusedError(400, "no file")
+        self.artifacts[about[1]]["versions"].append({"filename": name[1]})
+        return {"urn": f"urn:fabric:contents:renci:{uuid.uuid4()}"}
+
     # ---- state
 
     def get(self, own: str) -> Slice:
@@ -320,6 +409,11 @@ class Fabric:
             known = self.machines.get(one.name, self.machines).get(name, {})
             default = "2001:db8:5" if node.type.name == "Switch" else "2001:db8"
             one.addresses[name] = str(known.get("address", f"{default}::{place + 1}"))
+            if node.type.name == "VM":
+                at_host = Labels(instance=f"instance-{name}", instance_parent=HOST)
+                node.set_properties(label_allocations=at_host)
+            for component in node.components.values():
+                component.set_properties(label_allocations=Labels(numa="1"))
             if not self.faults.addresses_in_slivers:
                 node.set_properties(management_ip=one.addresses[name])
             ports = [port for component in node.components.values() for port in component.interface_list]
@@ -428,7 +522,7 @@ def handler(fabric: Fabric) -> type[BaseHTTPRequestHandler]:
 
         def respond(self) -> None:
             url = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode(errors="replace")
             status = 200
             try:
                 auth = self.headers.get("Authorization") or ""

@@ -51,7 +51,7 @@ def command(account: Mapping[str, str], *arguments: str) -> subprocess.Completed
     return l4sbench(account, "slice", *arguments)
 
 
-def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
+def test_a_slice_from_plan_to_down(account: Mapping[str, str], tls: tuple[StandIn, Path]) -> None:
     planned = command(account, "plan", "rehearsal", "--cores", "2")
     assert planned.returncode == 0, planned.stderr
     assert planned.stdout.startswith("slice rehearsal at TACC, 24 h")
@@ -89,6 +89,17 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str]) -> None:
     renewed = command(account, "renew", "rehearsal", "--hours", "800")
     assert renewed.returncode != 0
     assert "leases beyond 14 days need the project tag Slice.NoLimitLifetime" in renewed.stderr
+
+    slot = command(account, "when", "rehearsal", "--site", "STAR", "--hours", "12")
+    assert re.match(r"STAR: from .* UTC, in (5 h|4 h 5).*, until ", slot.stdout), slot.stderr
+    bundle = Path(account["HOME"], "bundle.tar.gz")
+    bundle.write_bytes(b"\x1f\x8b")
+    for _ in range(2):  # the second file is another version of the same artifact
+        published = command(account, "publish", str(bundle), "--title", "L4S rehearsal")
+        assert published.returncode == 0, published.stderr
+    (artifact,) = tls[0].call("/_state")["artifacts"]
+    assert published.stdout.strip() == artifact["uuid"]
+    assert [one["filename"] for one in artifact["versions"]] == ["bundle.tar.gz"] * 2
 
     assert command(account, "down", "rehearsal").returncode == 0
     again = command(account, "down", "rehearsal")

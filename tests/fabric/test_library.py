@@ -29,11 +29,24 @@ CLIENT: dict[str, dict[str, Any]] = {
     },
     "renew_slice": {"slice_id": "x", "lease_end_time": ""},
     "delete_slice": {"slice_id": "x"},
+    "poa": {"sliver_id": "x", "operation": "cpupin", "vcpu_cpu_map": [{"vcpu": "0", "cpu": "1"}]},
+    "os_reboot": {"sliver_id": "x"},
+    "find_resource_slot": {"start": None, "end": None, "duration": 1, "resources": [], "max_results": 1},
+    "list_artifacts": {"search": "x"},
+    "create_artifact": {
+        "artifact_title": "",
+        "description_short": "",
+        "description_long": "",
+        "authors": [],
+        "tags": [],
+        "update_existing": False,
+    },
+    "upload_file_to_artifact": {"file_to_upload": "x", "artifact_id": "x"},
     "tokens_validate": {"id_token": "x"},
     "ensure_valid_id_token": {},
     "get_refresh_token": {},
 }
-"""Calls of the orchestrator's client, with the arguments that `slices` gives."""
+"""Calls of the orchestrator's client, with the arguments that `slices` and `actions` give."""
 
 ACCOUNT = (
     "get_manager",
@@ -101,3 +114,17 @@ def test_the_stand_in_answers_with_the_librarys_types(standin: StandIn) -> None:
         assert set(place["components"]) <= counted
     assert {host["site"] for host in summary["hosts"]} == {site["name"] for site in summary["sites"]}
     assert isinstance(manager.list_slices(graph_format="NONE"), list)
+
+
+def test_what_a_machines_place_is_read_from_is_in_the_model() -> None:
+    from fim.slivers.capacities_labels import Labels, ReservationInfo
+
+    assert {"instance", "instance_parent", "numa"} <= vars(Labels()).keys()
+    assert "reservation_id" in vars(ReservationInfo())
+    # what a machine's card is counted under when room is searched, too
+    from fabrictestbed_extensions.fablib.fablib import FablibManager
+
+    asked = [{"type": "compute", "components": dict.fromkeys(NICS, 1)}]
+    (normal,) = FablibManager._normalize_component_keys(asked)
+    counted = {name: nic.counted[0] for name, nic in NICS.items()}
+    assert set(normal["components"]) == set(counted.values())

@@ -22,6 +22,7 @@ ON_NODES = frozenset(
         "playbooks/fetch.yml",
         "playbooks/pauses.yml",
         "playbooks/prepare.yml",
+        "playbooks/reach.yml",
         "playbooks/teardown.yml",
         "playbooks/trial.yml",
         "roles/bottleneck/tasks/main.yml",

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -265,6 +266,9 @@ class FabricTestbed:
         found = self._account.up(
             spec, on_state=lambda state: self._on_state(f"slice {spec.name}: {state}"), stop=stop
         )
+        if spec.pin:
+            for name, done in self._account.actions.pin(found):
+                self._on_state(f"slice {spec.name}: {name}: {done}")
         keep(spec, found)
         inventory = keep_inventory(found, self._account.access, spec)
         span = timedelta(hours=spec.hours)
@@ -309,7 +313,19 @@ class FabricTestbed:
             contact=self._contact,
             own=True,
             leave=self._leave,
+            restart=partial(self._restart, inventory.parent.name),
         )
+
+    def _restart(self, slice_name: str, names: Collection[str]) -> None:
+        """Restart machines of a slice that do not answer.
+
+        Raises:
+            TestbedError: FABRIC refuses, or the slice is gone.
+        """
+        found = self._account.find(slice_name)
+        if found is None:
+            raise TestbedError(f"slice {slice_name} is gone")
+        self._account.actions.restart(found, names)
 
     @property
     def _account(self) -> Slices:

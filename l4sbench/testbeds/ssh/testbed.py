@@ -32,7 +32,7 @@ from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_sta
 from l4sbench.testbeds.ssh.switching import require_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
@@ -47,6 +47,8 @@ TRAITS: Final = TestbedTraits(
 
 MEET_S: Final = 60.0
 """Limit of a trial on a host beyond its flows' time."""
+REACH_S: Final = 120.0
+"""Limit of a look at hosts that may hang."""
 _STOP_LIMIT_S: Final = 15.0
 _STARTS: Final = 3
 """Limit for the starts of one trial, when a node misses them."""
@@ -70,6 +72,7 @@ class SshTestbed:
             kernel, and take some minutes until they can be reached.
         cache: Folder for what hosts reported; by default in the user's cache.
         leave: Set by a caller that no longer waits for `identity`, to stop preparing.
+        restart: Restarts hosts from outside; without it, those that hang in a new kernel are left alone.
     """
 
     def __init__(
@@ -82,9 +85,11 @@ class SshTestbed:
         own: bool = False,
         cache: Path | None = None,
         leave: threading.Event | None = None,
+        restart: Callable[[Collection[str]], None] | None = None,
     ) -> None:
         self._declare = partial(declared, inventory, catalog, cells, own=own)
         self._own = own
+        self._restart = restart
         self._contact = contact
         self._leave = leave or threading.Event()
         self._memory = Memory(inventory, cache)
@@ -172,13 +177,31 @@ class SshTestbed:
         if played.wrong:
             names = ", ".join(sorted({stage.state[name] for name in played.wrong if name in stage.state}))
             with_kernels = f" with {names}" if names else ""
-            raise TrialFailed(f"hosts are not ready{with_kernels}: {ansible.listed(played.wrong)}")
+            helped = "" if stop.is_set() else self._restart_silent(played.wrong)
+            raise TrialFailed(f"hosts are not ready{with_kernels}: {ansible.listed(played.wrong)}{helped}")
         known = self._memory.known.with_stage(stage.state, facts_of(played))
         took_s = round(time.monotonic() - began, 1) if restarts else known.change_s
         self._memory.save(replace(known, changing=False, change_s=took_s))
         if problems := self._declared.problems_of(stage, known.facts):
             raise TrialFailed("; ".join(map(str, problems)))
         return self._declared.identity(self._memory.known)
+
+    def _restart_silent(self, names: Collection[str]) -> str:
+        """Have the hosts that do not answer restarted from outside, and return what was done, in words.
+
+        The kernel that was to be booted once is not booted again, so they come back as they were before.
+        """
+        if self._restart is None:
+            return ""
+        inventory, asked = self._declared.inventory, sorted(names)
+        silent = sorted(ansible.play("reach.yml", inventory, asked, {}, limit_s=REACH_S).wrong)
+        if not silent:
+            return ""
+        try:
+            self._restart(silent)
+        except TestbedError as error:
+            return f"; {', '.join(silent)} cannot be restarted: {error.message}"
+        return f"; restarted {', '.join(silent)} from outside"
 
     def advice(self) -> tuple[str, ...]:
         """Return hints about rates and kernels.

@@ -124,8 +124,10 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
     assert "congctl prague" in before
     paused = played(folder, "pauses", hosts, "-e", "l4sbench_seconds=0.1")
     assert not any(paused.changed.values())
+    reached = played(folder, "reach", hosts)
+    assert not any(reached.changed.values())
     undone = played(folder, "teardown", hosts)
-    played_all = (again, tried, brought, paused, undone)
+    played_all = (again, tried, brought, paused, reached, undone)
     assert frozenset().union(*(book.executed for book in played_all)) >= ON_NODES
     assert state_of(hosts) == untouched
     assert not any(played(folder, "teardown", hosts).changed.values())

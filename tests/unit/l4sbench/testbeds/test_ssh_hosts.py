@@ -332,3 +332,28 @@ def test_interfaces_are_brought_up_for_a_switch_after_each_change(hosts: Hosts, 
     with pytest.raises(TrialFailed, match=r"^host-delay: it was restarted$"):
         run()
     assert run() == ["prepare", "prepare links", "switch begin", "trial"]
+
+
+def test_hosts_that_hang_in_a_new_kernel_are_restarted_from_outside(
+    hosts: Hosts, matrix: Matrix, tmp_path: Path
+) -> None:
+    restarted: list[str] = []
+    path = inventory(tmp_path, TWO)
+    testbed = SshTestbed(
+        path, matrix.catalog, matrix.cells, cache=tmp_path, leave=hosts.stop, restart=restarted.extend
+    )
+    testbed.identity()
+    found = testbed.stages()
+    assert found is not None
+    seven = next(stage for stage in found.all if stage.state["router"] == "seven")
+    timed_out = HostOutcome("failed", "Timed out waiting for last boot time check")
+    hosts.answers = [{"router": timed_out, "delay": BROKEN}, {"router": HostOutcome("failed", "timed out")}]
+    with pytest.raises(TrialFailed, match=r"last boot time check; restarted router from outside$"):
+        testbed.enter(seven, hosts.stop)
+    assert restarted == ["router"]
+    assert hosts.plays == ["prepare", "prepare", "reach"]
+    # hosts that answer are left alone
+    hosts.answers = [{"router": BROKEN}]
+    with pytest.raises(TrialFailed, match=r"no headers$"):
+        testbed.enter(seven, hosts.stop)
+    assert restarted == ["router"]
