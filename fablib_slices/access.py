@@ -17,8 +17,8 @@ from l4sbench.facts.kernels import DISTRIBUTION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fablib_slices.answers import Slice
-    from fablib_slices.spec import SliceSpec, SwitchSpec
+    from fablib_slices.answers import Machine, Slice
+    from fablib_slices.spec import PortSpec, SliceSpec, SwitchSpec
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ def inventory(
     """Return a slice's machines as an Ansible inventory for `l4sbench run --on ssh:INVENTORY`.
 
     Hosts are in the group `nodes` and in `role_<role>`; each has `l4sbench_node` and `l4sbench_ports` (MAC by
-    network). A switch is in the group `switches` instead of a role's; with the numbers of its ports it has
-    `l4sbench_switch`, and without them it is no host of a run. ssh keeps connections, because the bastion
+    network). A switch is in the group `switches` instead of a role's, and has `l4sbench_switch` if the
+    description is given; otherwise it is no host of a run. ssh keeps connections, because the bastion
     bans clients that connect too often.
 
     Args:
@@ -145,7 +145,7 @@ def inventory(
         access: Access to its machines.
         known_hosts: File for the machines' host keys, stored at first contact; for this slice alone, as the
             next one may get the same addresses. The bastion's key is in a file beside it.
-        spec: Its description, with the kernel that machines run and the numbers of switches' ports.
+        spec: Its description, with the kernel that machines run and what switches' ports are set to.
 
     Raises:
         TestbedError: a machine has no address, or a port no MAC, yet.
@@ -162,7 +162,7 @@ def inventory(
             )
         own: dict[str, object] = {"l4sbench_node": machine.name, "l4sbench_ports": dict(machine.ports)}
         if machine.switch:
-            own = _of_switch(next((one for one in switches if one.name == machine.name), None))
+            own = _of_switch(next((one for one in switches if one.name == machine.name), None), machine)
         hosts[machine.name] = {
             "ansible_host": machine.address,
             "ansible_user": machine.user,
@@ -196,15 +196,31 @@ def inventory(
     }
 
 
-def _of_switch(spec: SwitchSpec | None) -> dict[str, object]:
-    """Return the variables of a switch. Commands there run as its own user, who has the SDE."""
+def _of_switch(spec: SwitchSpec | None, machine: Machine) -> dict[str, object]:
+    """Return the variables of a switch. Commands there run as its own user, who has the SDE.
+
+    Raises:
+        TestbedError: FABRIC does not name the front port of a network.
+    """
     own: dict[str, object] = {"ansible_become": False}
-    if spec is not None and spec.ports:
+    if spec is not None:
         ports = {
-            one.network: {"port": one.port, "mac": one.mac, "speed": one.speed, "fec": one.fec}
+            one.network: {**_port_of(one, machine), "mac": one.mac, "speed": one.speed, "fec": one.fec}
             for one in spec.ports
         }
         own["l4sbench_switch"] = {"node": spec.name, "ports": ports}
-    if spec is not None and spec.enter is not None:
-        own["tofino_enter"] = list(spec.enter)
+        if spec.enter is not None:
+            own["tofino_enter"] = list(spec.enter)
     return own
+
+
+def _port_of(one: PortSpec, machine: Machine) -> dict[str, object]:
+    """Return the device's number for a port as the description has it, else its front port."""
+    if one.port is not None:
+        return {"port": one.port}
+    front = dict(machine.ports).get(one.network)
+    if front is None:
+        message = f"FABRIC does not name the front port of {machine.name} on {one.network}"
+        hint = f"add switch.ports: {{{one.network}: {{port: D_P}}}} to the slice's file (pm show in ucli)"
+        raise TestbedError(message, hint)
+    return {"front": front}

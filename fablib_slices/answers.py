@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ from fablib_slices.redaction import redacted
 from fablib_slices.room import Site, SiteHost
 
 TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S %z"
+
+_FRONT: Final = re.compile(r".*p([1-9][0-9]?)")
+"""Names of a switch's interfaces, which have no other sign of their front ports (fablib reads them, too)."""
 
 READY: Final = frozenset({"StableOK", "ModifyOK"})
 BROKEN: Final = frozenset({"StableError", "ModifyError", "AllocatedError"})
@@ -34,7 +38,7 @@ class Machine:
         site: Its FABRIC site.
         address: Its management address, IPv4 or IPv6; None until it has one.
         user: The user of its image.
-        ports: Network -> MAC address, as far as assigned; none of a switch.
+        ports: Network -> MAC address, as far as assigned; of a switch, its front port such as `1/0`.
         switch: True for a programmable switch.
         place: Its place in its host; None before it is reserved.
     """
@@ -188,6 +192,12 @@ def _machine(
         for port in component.interface_list
         if port.node_id in networks and (mac := getattr(port.get_property("label_allocations"), "mac", None))
     ]
+    if is_switch:
+        ports = [
+            (networks[port.node_id], f"{front[1]}/0")
+            for port in node.interface_list
+            if port.node_id in networks and (front := _FRONT.fullmatch(str(port.name)))
+        ]
     return digest, Machine(
         name=name,
         role=str(data.get("role", "")),

@@ -20,7 +20,7 @@ from fablib_slices.room import Site, Size, SizeOf, as_text, lacking, rounded, si
 from l4sbench.errors import Problem, suggest
 
 if TYPE_CHECKING:
-    from fablib_slices.spec import SliceSpec, SwitchSpec
+    from fablib_slices.spec import SliceSpec
 
 FREE_CORES: Final = 2
 FREE_RAM_GB: Final = 10
@@ -104,7 +104,6 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
         f"{image} was not booted on FABRIC yet; if it does not boot, use another one by --image"
         for image in sorted({vm.image for vm in spec.vms} & NOT_BOOTED)
     ]
-    found += [no_ports(spec, switch) for switch in spec.switches if not switch.ports]
     asked = timedelta(hours=spec.hours)
     if asked > LONG_LEASE_LIMIT:
         found.append(
@@ -117,11 +116,6 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
             "under way, by whatever token is good then; --slices shares the trials out"
         )
     return tuple(found)
-
-
-def no_ports(spec: SliceSpec, switch: SwitchSpec) -> str:
-    """Say that a run needs the numbers of a switch's ports."""
-    return f"slice {spec.name} names no ports of the switch for {switch.name}, and runs need their numbers"
 
 
 def _room(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:

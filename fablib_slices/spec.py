@@ -64,12 +64,13 @@ class PortWishes(Strict):
     """A port of a switch.
 
     Attributes:
-        port: The device's number for it, D_P in `pm show` of the switch's `ucli`; FABRIC does not know it.
+        port: The device's number for it, D_P in `pm show` of the switch's `ucli`; by default the one of the
+            front port that FABRIC connects to the network.
         mac: The switch's address on the port's network; made from its IPv4 address unless it is given.
         speed, fec: Speed and error correction, which suit the cable.
     """
 
-    port: Annotated[int, Field(ge=0, le=511)]
+    port: Annotated[int, Field(ge=0, le=511)] | None = None
     mac: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")] | None = None
     speed: Literal["1G", "10G", "25G", "40G", "50G", "100G"] = "100G"
     fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
@@ -82,7 +83,7 @@ class SwitchWishes(Strict):
         node: The node it replaces.
         kind: Type of switch.
         program: Folder below `p4/` with the program to run.
-        ports: Its ports by network; a run needs them.
+        ports: Its ports by network, where they are not as by default.
         enter: Words before commands on it, which run them where the SDE is; None: as the role has it.
     """
 
@@ -138,10 +139,13 @@ class VmSpec:
 
 @dataclass(frozen=True)
 class PortSpec:
-    """A port of a switch: its network, the device's number for it, its address, speed, error correction."""
+    """A port of a switch: its network, its address, speed, error correction.
+
+    `port` is the device's number for it; None: FABRIC names the front port once it is connected.
+    """
 
     network: str
-    port: int
+    port: int | None
     mac: str
     speed: str = "100G"
     fec: str = "NONE"
@@ -151,7 +155,7 @@ class PortSpec:
 class SwitchSpec:
     """A whole programmable switch; playbooks/switch.yml loads `program` on it.
 
-    `ports` are empty until the user has read their numbers; `enter` are words before commands on it.
+    `ports` are those of all its networks; `enter` are words before commands on it.
     """
 
     name: str
@@ -192,7 +196,7 @@ class SliceSpec:
     def digest(self) -> str:
         """Digest over what is reserved, but for the lease and the site.
 
-        Numbers of a switch's ports are known once it is reserved, so they do not count.
+        What is set up on a switch once it is reserved does not count.
         """
         own = asdict(self)
         for name in ("name", "hours", "site", "kernel", "pin"):
@@ -280,9 +284,9 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
         yield Flaw(("switch", "node"), f"a switch cannot replace {quoted(switch)}", hint)
     if switch in routers and wishes.switch and wishes.switch.ports:
         networks = {address.network for address in topology.by_name[str(switch)].addresses}
-        for network in sorted(networks ^ wishes.switch.ports.keys()):
-            lacks = "is missing" if network in networks else f"{switch} is not on {network}"
-            yield Flaw(("switch", "ports", network), lacks, f"there are {', '.join(sorted(networks))}")
+        for network in sorted(wishes.switch.ports.keys() - networks):
+            hint = f"there are {', '.join(sorted(networks))}"
+            yield Flaw(("switch", "ports", network), f"{switch} is not on {network}", hint)
     if switch in nodes and switch in wishes.nodes:
         yield Flaw(("nodes", switch), f"{switch} is a switch, which has no size and no image", "remove it")
 
@@ -304,9 +308,9 @@ def _switches(topology: Topology, wishes: SliceFile) -> tuple[SwitchSpec, ...]:
         return ()
     switch = wishes.switch
     node = topology.by_name[switch.node]
+    wished = [(address, switch.ports.get(address.network, PortWishes())) for address in node.addresses]
     ports = tuple(
         PortSpec(address.network, one.port, (one.mac or mac_of(address.ip)).lower(), one.speed, one.fec)
-        for address in node.addresses
-        if (one := switch.ports.get(address.network)) is not None
+        for address, one in wished
     )
     return (SwitchSpec(node.name, node.role, switch.kind, switch.program, ports, switch.enter),)

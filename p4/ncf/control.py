@@ -23,6 +23,7 @@ import argparse
 import ipaddress
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ COUNTED_UP = (
 MOST_BYTES = 32 << 20  # of a file of samples; one older file is kept
 UP_S = 30.0  # ports come up within this time
 READBACK = "switch.json"
+FRONT = re.compile(r"[1-9][0-9]?/[0-3]")  # a front port: connector and channel
 NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -68,7 +70,7 @@ class Port:
     """A port of the switch; with `rate_kbps` and `buffer_bytes` it is a bottleneck with NCF.
 
     Attributes:
-        port: The device's number for it (D_P in `pm show`).
+        port: The device's number for it; a configuration may name its front port instead, such as `1/0`.
         speed: As `BF_SPEED_25G` without its prefix.
         fec: As `BF_FEC_TYP_NONE` without its prefix.
         mac: Address of the switch on this port's network, if it routes.
@@ -130,8 +132,13 @@ class Config:
         return self.cells(port, queue) * share // 100
 
 
-def read_config(path: str) -> Config:
+def read_config(path: str, number_of: Callable[[str], int] | None = None) -> Config:
     """Read a configuration.
+
+    Args:
+        path: Its file.
+        number_of: Returns the device's number for a front port such as `1/0`; without it, front ports get
+            numbers that are good for a check alone.
 
     Raises:
         ConfigError: The file cannot be read, or something in it is not valid.
@@ -142,6 +149,7 @@ def read_config(path: str) -> Config:
         raise ConfigError(f"{path}: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("ports"), list):
         raise ConfigError(f"{path}: needs a list 'ports'")
+    content = _numbered(content, number_of)
     ports = tuple(_port(entry, f"{path}: ports[{at}]") for at, entry in enumerate(content["ports"]))
     numbers = [port.port for port in ports]
     if len(set(numbers)) != len(numbers):
@@ -166,9 +174,32 @@ def read_config(path: str) -> Config:
     return config
 
 
+def _numbered(content: Mapping[str, Any], number_of: Callable[[str], int] | None) -> Mapping[str, Any]:
+    """Return a configuration with the device's numbers in the place of front ports."""
+    numbers: dict[str, int] = {}
+
+    def number(port: Any) -> Any:
+        if not isinstance(port, str) or not FRONT.fullmatch(port):
+            return port
+        if port not in numbers:
+            numbers[port] = number_of(port) if number_of is not None else 511 - len(numbers)
+        return numbers[port]
+
+    def part(entry: Any) -> Any:
+        if isinstance(entry, dict) and "port" in entry:
+            return {**entry, "port": number(entry["port"])}
+        return entry
+
+    found = {**content, "ports": [part(entry) for entry in content["ports"]]}
+    for name, one in (("hosts", number), ("routes", part)):
+        if isinstance(content.get(name), dict):
+            found[name] = {key: one(value) for key, value in content[name].items()}
+    return found
+
+
 def _port(entry: Any, where: str) -> Port:
     if not isinstance(entry, dict) or "port" not in entry:
-        raise ConfigError(f"{where}: needs 'port', the device's number (D_P in `pm show`)")
+        raise ConfigError(f"{where}: needs 'port', the front port such as \"1/0\", or the device's number")
     _check_names(entry, Port, where)
     port = Port(**entry)
     if not 0 <= port.port < 512:
@@ -284,11 +315,23 @@ class Switch:
         """Remove all entries of a table, or set a register to its initial values."""
         self.info.table_get(name).entry_del(self.target())
 
-    def read(self, name: str, key: Mapping[str, Any], pipe: int = ALL_PIPES) -> Mapping[str, Any]:
+    def read(
+        self, name: str, key: Mapping[str, Any], pipe: int = ALL_PIPES, *, from_hw: bool = True
+    ) -> Mapping[str, Any]:
         """Return the data of one entry."""
         table = self.info.table_get(name)
-        data, _ = next(iter(table.entry_get(self.target(pipe), [self.key(table, key)], {"from_hw": True})))
+        data, _ = next(iter(table.entry_get(self.target(pipe), [self.key(table, key)], {"from_hw": from_hw})))
         return dict(data.to_dict())
+
+    def number_of(self, front: str) -> int:
+        """Return the device's number for a front port. Raises NotSo."""
+        connector, channel = front.split("/")
+        key = {"$CONN_ID": int(connector), "$CHNL_ID": int(channel)}
+        try:
+            # the driver's own map of the board; the hardware has none
+            return int(self.read("$PORT_HDL_INFO", key, from_hw=False)["$DEV_PORT"])
+        except self.client.BfruntimeReadWriteRpcException as error:
+            raise NotSo(f"the switch has no front port {front}") from error
 
     def entries(self, name: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Return key and data of all entries of a table of the program; the data name the action."""
@@ -766,11 +809,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--end", type=int, default=1 << 63, metavar="NS", help="results: last instant")
     args = parser.parse_args(arguments)
     try:
-        config = read_config(args.config)
-        switch = connect(config.program, args.grpc)
+        switch = connect(read_config(args.config).program, args.grpc)
+        config = read_config(args.config, switch.number_of)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except NotSo as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     source = Path(args.config).parent
     try:
         return do(args, switch, config, source)

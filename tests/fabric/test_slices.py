@@ -72,6 +72,13 @@ def test_a_switch_is_a_host_of_the_inventory(slices: Slices) -> None:
     assert {network: port.port for network, port in named.ports.items()} == {"net-mid": 132, "net-rx": 140}
     hosts = hosts_of(variables, "")
     assert {host.name for host in hosts} == set(topology("line6").by_name) - {"router"}
+    # without numbers the ports are those that FABRIC connects, and the switch knows their numbers
+    plain = spec_of(topology("line6"), SliceFile(slice=spec.name, switch=SwitchWishes(node="router")))
+    (named,) = switches_of(read_inventory(keep_inventory(found, slices.access, plain)), "").values()
+    assert {network: port.front for network, port in named.ports.items()} == {
+        "net-mid": "1/0",
+        "net-rx": "2/0",
+    }
     require_placed(hosts, [topology("line6")], "", {"router"})
     # a record of the slice has the numbers, too
     keep(spec, found)

@@ -104,8 +104,11 @@ class Schema:
 
 
 QUEUE = ("pg_id", "pg_queue")
+FRONTS = {1: 132, 2: 140, 3: 148, 31: 128, 32: 136}
+"""Connector -> device's number of its first channel: 1/0 and 2/0 as on FABRIC, the others are made up."""
 SCHEMAS: Mapping[str, Schema] = {
     "$PORT": Schema(("$DEV_PORT",), {"$SPEED": str, "$FEC": str, "$PORT_ENABLE": bool}),
+    "$PORT_HDL_INFO": Schema(("$CONN_ID", "$CHNL_ID"), {}, filled=True),
     "$mirror.cfg": Schema(
         ("$sid",),
         {
@@ -211,8 +214,8 @@ class DriverTable(_Table):
         self, target: Target, keys: Sequence[Key], flags: Mapping[str, bool]
     ) -> Iterator[tuple[Data, Key]]:
         """Return entries."""
-        if flags != {"from_hw": True}:
-            raise UnknownError(f"{self.name} is read from the hardware")
+        if flags != {"from_hw": self.name != "$PORT_HDL_INFO"}:
+            raise UnknownError(f"{self.name} is read from elsewhere: {flags}")
         for key in keys:
             at = self._at(key)
             if self.name.startswith("tf1.") and target.pipe_id >= PIPES:
@@ -229,6 +232,11 @@ class DriverTable(_Table):
             first = local % 4 * 8
             queues = list(range(first, first + 8))
             return {"pg_id": local // 4, "pg_port_nr": local % 4, "egress_qid_queues": queues}
+        if self.name == "$PORT_HDL_INFO":
+            connector, channel = (int(str(one)) for one in at)
+            if connector not in FRONTS or channel not in range(4):
+                raise BfruntimeReadWriteRpcException
+            return {"$DEV_PORT": FRONTS[connector] + channel, "$PORT_NAME": f"{connector}/{channel}"}
         written = self.entries.get(at, {})
         if self.schema.counts:
             return {name: written.get(name, 0) for name in self.schema.counts}

@@ -41,9 +41,10 @@ def port(**changes: Any) -> list[dict[str, Any]]:
     ("changes", "message"),
     [
         ({"ports": None}, "needs a list 'ports'"),
-        ({"ports": [{}]}, "ports[0]: needs 'port', the device's number (D_P in `pm show`)"),
+        ({"ports": [{}]}, "ports[0]: needs 'port', the front port such as \"1/0\", or the device's number"),
         ({"ports": port(port=512)}, "ports[0]: 512 is not a valid port; choose from 0 to 511"),
-        ({"ports": port(port="1/0")}, "ports[0]: port: '1/0' is not a valid int"),
+        ({"ports": port(port="1/4")}, "ports[0]: port: '1/4' is not a valid int"),
+        ({"ports": port(port="0/0")}, "ports[0]: port: '0/0' is not a valid int"),
         ({"ports": port(rate_kbps=True)}, "ports[0]: rate_kbps: True is not a valid int"),
         (
             {"ports": port(rate=5)},
@@ -104,6 +105,22 @@ def test_the_example_is_valid() -> None:
     config = control().read_config(str(NCF / "ports.json"))
     assert [port.port for port in config.ports] == [128, 136]
     assert config.routes["10.0.2.0/24"] == (136, "02:00:00:00:00:02")
+
+
+def test_front_ports_are_numbers_of_the_device(plane: P4Plane, tmp_path: Path) -> None:
+    """As on FABRIC, whose interfaces are named after front ports: 1/0 is 132 and 2/0 is 140."""
+    mac = "02:00:00:00:00:01"
+    ports = [{"port": "1/0", "mac": mac}, {"port": "2/0", "mac": mac}]
+    routes = {"10.0.1.0/24": {"port": "2/0", "mac": mac}}
+    path = change(tmp_path / "ports.json", ports=ports, hosts={mac: "1/0"}, routes=routes)
+    config = control().read_config(path, plane.switch.number_of)
+    assert [one.port for one in config.ports] == [132, 140]
+    assert (config.hosts, config.routes) == ({mac: 132}, {"10.0.1.0/24": (140, mac)})
+    # without a switch it is checked, too
+    unknown = control().read_config(path)
+    assert len({one.port for one in unknown.ports}) == 2
+    with pytest.raises(control().NotSo, match="the switch has no front port 9/0"):
+        plane.switch.number_of("9/0")
 
 
 def test_without_the_sde_the_error_says_what_to_set(ports_file: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError
 from l4sbench.testbeds.fabric.kernels import require_kernel
-from l4sbench.testbeds.ssh.switches import Switch, SwitchPort, unsuitable
+from l4sbench.testbeds.ssh.switches import Switch, unsuitable
 from l4sbench.topology import find_topology
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
 
     Raises:
         InputError: the file is wrong, the matrix's cells need several topologies, or the slice has a switch
-            that cannot run them or whose ports are not known.
+            that cannot run them.
     """
     from fablib_slices import load_slice_file, slice_file, spec_of
     from fablib_slices.records import kept_spec
@@ -58,39 +58,17 @@ def specs_of(name: str, matrix: Matrix, slices: int) -> tuple[SliceSpec, ...]:
     return specs
 
 
-def switches_of(spec: SliceSpec) -> dict[str, Switch]:
-    """Return the switches of a slice as an inventory has them, by the nodes that they are."""
-    return {
-        switch.name: Switch(
-            node=switch.name,
-            ports={
-                one.network: SwitchPort.model_validate(
-                    {"port": one.port, "mac": one.mac, "speed": one.speed, "fec": one.fec}
-                )
-                for one in switch.ports
-            },
-        )
-        for switch in spec.switches
-    }
+def addresses_of(spec: SliceSpec) -> dict[str, dict[str, str]]:
+    """Return the hardware addresses of a slice's switches by network, for each node that is one."""
+    return {switch.name: {one.network: one.mac for one in switch.ports} for switch in spec.switches}
 
 
 def _require_usable(spec: SliceSpec, matrix: Matrix, slices: int) -> None:
     """Raise InputError unless the slice's kernel exists, and its switches can run the matrix's cells."""
-    from fablib_slices.checks import no_ports
-
     require_kernel(spec)
     if spec.switches and slices > 1:
         message = f"slice {spec.name} has a switch, whose ports are those of one slice"
         raise InputError(message, "leave out --slices")
-    for switch in spec.switches:
-        if not switch.ports:
-            networks = [net.name for net in spec.nets if switch.name in net.nodes]
-            ports = ", ".join(f"{network}: {{port: D_P}}" for network in networks)
-            raise InputError(
-                no_ports(spec, switch),
-                "l4sbench slice up reserves it, and `pm show` in its ucli lists D_P: "
-                f"write ports: {{{ports}}} to the switch in the slice's file "
-                "(l4sbench docs fabric a-tofino-switch)",
-            )
-    if problems := unsuitable(matrix.cells, matrix.catalog, switches_of(spec).values(), ""):
+    nodes = [Switch(node=switch.name, ports={}) for switch in spec.switches]
+    if problems := unsuitable(matrix.cells, matrix.catalog, nodes, ""):
         raise InputError(problems)

@@ -23,10 +23,9 @@ from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import InputError, L4sbenchError, PlaceLost, Problem, TestbedError, TrialFailed
 from l4sbench.testbeds.fabric.keeping import Held, LeaseKeeper
 from l4sbench.testbeds.fabric.kernels import planned_installs
-from l4sbench.testbeds.fabric.specs import specs_of, switches_of
+from l4sbench.testbeds.fabric.specs import addresses_of, specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
-from l4sbench.testbeds.ssh.switches import addresses_of
 from l4sbench.testbeds.staged import Staged
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class FabricTestbed:
     @property
     def traits(self) -> TestbedTraits:
         """Return its traits: real time, as many trials at once as there are slices; and its switches."""
-        return replace(traits(len(self._specs)), switches=addresses_of(switches_of(self._specs[0])))
+        return replace(traits(len(self._specs)), switches=addresses_of(self._specs[0]))
 
     # ---- before anything runs
     def identity(self) -> Identity:

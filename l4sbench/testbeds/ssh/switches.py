@@ -6,9 +6,9 @@ A switch takes the place of a router. It is a host of the inventory with one var
 
     l4sbench_switch:
       node: router
-      ports:                          # by network: D_P in `pm show`, and a hardware address of your choice
-        net-mid: {port: 132, mac: "02:00:00:00:01:84"}
-        net-rx: {port: 140, mac: "02:00:00:00:01:8c", speed: 100G, fec: NONE}
+      ports:                          # by network: the front port, and a hardware address of your choice
+        net-mid: {front: 1/0, mac: "02:00:00:00:01:84"}
+        net-rx: {front: 2/0, mac: "02:00:00:00:01:8c", speed: 100G, fec: NONE}
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import Field
 
 from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.switches import switch_programs
-from l4sbench.disk.document import Document
+from l4sbench.disk.document import Document, Flaw
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.switches import plain_value
 from l4sbench.testbeds.ssh.layout import hosts_of
@@ -35,15 +35,23 @@ if TYPE_CHECKING:
     from l4sbench.topology import Node, Topology
 
 VARIABLE: Final = "l4sbench_switch"
+FRONT: Final = r"^[1-9][0-9]?/[0-3]$"
+"""Names of front ports, as the device's own map has them."""
 
 
 class SwitchPort(Strict):
-    """A port: the device's number for it, and the switch's address on its network."""
+    """A port: its front port (connector and channel), or the device's number for it; and its address."""
 
-    port: Annotated[int, Field(ge=0, le=511)]
+    front: Annotated[str, Field(pattern=FRONT)] | None = None
+    port: Annotated[int, Field(ge=0, le=511)] | None = None
     mac: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
     speed: Literal["1G", "10G", "25G", "40G", "50G", "100G"] = "100G"
     fec: Literal["NONE", "FIRECODE", "REED_SOLOMON"] = "NONE"
+
+    @property
+    def name(self) -> int | str:
+        """The port as the control part takes it."""
+        return self.front if self.front is not None else cast("int", self.port)
 
 
 class Switch(Strict):
@@ -65,7 +73,10 @@ def switches_of(variables: Mapping[str, Mapping[str, object]], where: str) -> di
         if VARIABLE not in given:
             continue
         try:
-            found[name] = Document("", cast("Tree", given[VARIABLE])).validate(Switch)
+            document = Document("", cast("Tree", given[VARIABLE]))
+            switch = document.validate(Switch)
+            document.refuse(_unnamed(switch))
+            found[name] = switch
         except InputError as error:
             place = f"{name}.{VARIABLE}"
             problems += [
@@ -74,6 +85,14 @@ def switches_of(variables: Mapping[str, Mapping[str, object]], where: str) -> di
     if problems:
         raise InputError(problems)
     return found
+
+
+def _unnamed(switch: Switch) -> Iterator[Flaw]:
+    """Yield the ports that have no name, or two."""
+    for network, port in switch.ports.items():
+        if (port.front is None) == (port.port is None):
+            message = "needs either the front port or the device's number for it"
+            yield Flaw(("ports", network), message, "front: 1/0, or port: 132 (D_P in `pm show` of ucli)")
 
 
 def placed_of(
@@ -147,7 +166,8 @@ def switch_config(
     bottleneck = topology.bottleneck_of(switch.node)
     ports: list[dict[str, object]] = []
     for network, port in switch.ports.items():
-        one: dict[str, object] = {**port.model_dump(), "name": network}
+        one: dict[str, object] = {"port": port.name, "mac": port.mac, "speed": port.speed, "fec": port.fec}
+        one["name"] = network
         if bottleneck is not None and network == bottleneck.network:
             one |= {
                 "rate_kbps": round(cell.rate.bits_per_s / 1000),
@@ -250,7 +270,7 @@ def _routes(
         node, network = by_ip[ip]
         if (node.name, network) not in macs:
             raise InputError(f"{node.name} is beside a switch, so it must be a host of its own")
-        return {"port": switch.ports[network].port, "mac": macs[node.name, network]}
+        return {"port": switch.ports[network].name, "mac": macs[node.name, network]}
 
     for ip in by_ip:
         yield f"{ip}/32", via(ip)

@@ -29,9 +29,15 @@ from tests.unit.roles.switch_stand_in import StandIn, switch_in
 
 NCF = assets.folder("p4") / "ncf"
 EXAMPLE: dict[str, Any] = json.loads((NCF / "ports.json").read_text(encoding="utf-8"))
+FRONTS = {128: "31/0", 136: "32/0"}
+"""Front ports of the example's, by which a run names them; the stand-in's own map has the numbers."""
 CONFIG: dict[str, Any] = {
     **EXAMPLE,
-    "ports": [EXAMPLE["ports"][0], {**EXAMPLE["ports"][1], "name": "net-rx"}],
+    "ports": [
+        {**port, "port": FRONTS[port["port"]], **more}
+        for port, more in zip(EXAMPLE["ports"], ({}, {"name": "net-rx"}), strict=True)
+    ],
+    "routes": {to: {**route, "port": FRONTS[route["port"]]} for to, route in EXAMPLE["routes"].items()},
     "sample_ms": 50,
 }
 STEPS = [

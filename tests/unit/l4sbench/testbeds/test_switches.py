@@ -90,6 +90,22 @@ def test_the_control_part_takes_a_cells_configuration(tmp_path: Path) -> None:
     assert (tmp_path / "by-hand/p4/ncf/ncf.p4").read_bytes() == (NCF / "ncf.p4").read_bytes()
 
 
+def test_a_front_port_is_named_in_place_of_the_devices_number(tmp_path: Path) -> None:
+    ports = {
+        network: {"front": front, "mac": PORTS[network]["mac"]}
+        for network, front in (("net-mid", "1/0"), ("net-rx", "2/0"))
+    }
+    given = exported(tmp_path, {"node": "router", "ports": ports})
+    plain = given["l4sbench_switch_configs"]["tofino"]
+    assert [one["port"] for one in plain["ports"]] == ["1/0", "2/0"]
+    assert {route["port"] for route in plain["routes"].values()} == {"1/0", "2/0"}
+    (tmp_path / "ports.json").write_text(json.dumps(plain))
+    numbers = {"1/0": 132, "2/0": 140}
+    config = control().read_config(str(tmp_path / "ports.json"), numbers.__getitem__)
+    assert [port.port for port in config.ports] == [132, 140]
+    assert config.routes["10.0.5.100/32"][0] == 140
+
+
 def test_hosts_do_without_the_node_that_is_a_switch(tmp_path: Path) -> None:
     given = exported(tmp_path, {"node": "router", "ports": PORTS})
     assert given["l4sbench_programs"].keys() == LINE6.by_name.keys() - {"router"}
@@ -108,6 +124,16 @@ def test_hosts_do_without_the_node_that_is_a_switch(tmp_path: Path) -> None:
             {"node": "router", "ports": {**PORTS, "net-rx": {"port": 600, "mac": "x"}}},
             {},
             "tofino.l4sbench_switch.ports.net-rx.port",
+        ),
+        (
+            {"node": "router", "ports": {**PORTS, "net-rx": {**PORTS["net-rx"], "front": "2/0"}}},
+            {},
+            "ports.net-rx: needs either the front port or the device's number for it; front: 1/0, or port",
+        ),
+        (
+            {"node": "router", "ports": {**PORTS, "net-rx": {"front": "0/0", "mac": PORTS["net-rx"]["mac"]}}},
+            {},
+            "tofino.l4sbench_switch.ports.net-rx.front",
         ),
         (
             {"node": "router", "ports": PORTS},
@@ -212,12 +238,13 @@ def of_fabric(folder: Path, text: str = SLICE, aqm: str = "ncf", slices: int = 1
 def test_a_slices_switch_has_addresses(tmp_path: Path) -> None:
     own = {"net-mid": "02:00:0a:00:02:01", "net-rx": "02:00:0a:00:05:01"}
     assert of_fabric(tmp_path).traits.switches == {"router": own}
+    # also if nobody says which ports those are
+    assert of_fabric(tmp_path, SLICE.partition(", ports")[0] + "}\n").traits.switches == {"router": own}
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"text": SLICE.partition(", ports")[0] + "}\n"}, "names no ports of the switch for router"),
         ({"text": SLICE.replace("net-mid", "net-tx")}, "router is not on net-tx"),
         ({"text": SLICE.replace("140", "600")}, "switch.ports.net-rx.port"),
         ({"aqm": "fifo"}, "there is no program for switches with the queue fifo"),
