@@ -59,9 +59,14 @@ def learn_tokens(manager: Any) -> None:
 
 
 def redacted(text: str) -> str:
+    """Return a text without secrets, of a length that an error may have."""
+    return without_secrets(text)[:_LONGEST]
+
+
+def without_secrets(text: str) -> str:
     """Return a text without secrets: known ones, and what has the form of one."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, REMOVED)
     for form in _FORMS:
         text = form.sub(lambda found: f"{found[1] if found.re.groups else ''}{REMOVED}", text)
-    return text[:_LONGEST]
+    return text

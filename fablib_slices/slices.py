@@ -38,6 +38,7 @@ from fablib_slices.answers import (
     time_of,
 )
 from fablib_slices.checks import LEASE_LIMIT, LONG_LEASE, FabricFacts
+from fablib_slices.fixtures import Scrubber, answers
 from fablib_slices.graph import offered_nics, quiet, size_of, slice_graph
 from fablib_slices.images import known_images, listed_images
 from fablib_slices.redaction import learn_account, learn_tokens
@@ -124,6 +125,25 @@ class Slices:
     def actions(self) -> Actions:
         """Actions on machines of these slices."""
         return Actions(self._ask)
+
+    def answers(self, name: str) -> tuple[dict[str, Any], Scrubber]:
+        """Return FABRIC's answers about a slice as fixtures, and what removes names from other texts.
+
+        Raises:
+            TestbedError: the slice does not exist, or FABRIC refuses the token.
+        """
+        found = self.find(name)
+        if found is None:
+            raise TestbedError(f"slice {name} does not exist")
+        claims = self._claims()
+        own = [claims.get(key) for key in ("email", "name", "sub", "eppn", "bastion_login")]
+        projects = [one.get("name") for one in claims.get("projects") or ()]
+        names = {name: "slice", self._access.bastion_user: "login"}
+        names |= dict.fromkeys((one for one in own if isinstance(one, str)), "user")
+        names |= dict.fromkeys((one for one in projects if isinstance(one, str)), "project")
+        scrubber = Scrubber(names)
+        told = {about: scrubber.plain(answer) for about, answer in answers(self._ask, found, self._images)}
+        return {**told, "tags": list(tags_of(claims, self._project))}, scrubber
 
     def facts(self) -> FabricFacts:
         """Query the facts that pre-flight checks need.

@@ -70,6 +70,34 @@ def add_parser(commands: Subparsers) -> None:
     making.add_argument(
         "--wait-minutes", type=count, metavar="N", help="maximum time to wait (default: 30, with a switch 55)"
     )
+    _add_searching(own)
+    for name, command, summary in (
+        ("status", status, "print state, lease and machines of a slice"),
+        ("inventory", write_inventory, "write the Ansible inventory of a slice and print its path"),
+        ("down", down, "delete a slice with all data on its machines"),
+    ):
+        below = add_command(own, name, command, help=summary, examples=(f"l4sbench slice {name} my-slice",))
+        several = "+" if name == "down" else None
+        below.add_argument(
+            "slice", metavar="SLICE", nargs=several, help="name of the slice, or its YAML file"
+        )
+        if name == "status":
+            below.add_argument("--json", action="store_true", help="print the state as JSON")
+    renewing = add_command(
+        own,
+        "renew",
+        renew,
+        help="extend the lease of a slice",
+        examples=("l4sbench slice renew my-slice --hours 48",),
+    )
+    renewing.add_argument("slice", metavar="SLICE", help="name of the slice, or its YAML file")
+    renewing.add_argument(
+        "--hours", type=count, metavar="N", help="lease from now (default: as when it was reserved)"
+    )
+
+
+def _add_searching(own: Subparsers) -> None:
+    """Add what asks FABRIC for a time, takes a bundle there, and records its answers."""
     searching = add_command(
         own,
         "when",
@@ -94,29 +122,16 @@ def add_parser(commands: Subparsers) -> None:
     )
     publishing.add_argument("--about", default="", metavar="TEXT", help="description (default: the title)")
     publishing.add_argument("--tag", action="append", default=[], help="a tag that FABRIC knows; repeatable")
-    for name, command, summary in (
-        ("status", status, "print state, lease and machines of a slice"),
-        ("inventory", write_inventory, "write the Ansible inventory of a slice and print its path"),
-        ("down", down, "delete a slice with all data on its machines"),
-    ):
-        below = add_command(own, name, command, help=summary, examples=(f"l4sbench slice {name} my-slice",))
-        several = "+" if name == "down" else None
-        below.add_argument(
-            "slice", metavar="SLICE", nargs=several, help="name of the slice, or its YAML file"
-        )
-        if name == "status":
-            below.add_argument("--json", action="store_true", help="print the state as JSON")
-    renewing = add_command(
+    recording = add_command(
         own,
-        "renew",
-        renew,
-        help="extend the lease of a slice",
-        examples=("l4sbench slice renew my-slice --hours 48",),
+        "record",
+        record,
+        help="write FABRIC's answers and what machines are as files without secrets, names and addresses",
+        examples=("l4sbench slice record my-slice fabric-answers",),
     )
-    renewing.add_argument("slice", metavar="SLICE", help="name of the slice, or its YAML file")
-    renewing.add_argument(
-        "--hours", type=count, metavar="N", help="lease from now (default: as when it was reserved)"
-    )
+    recording.add_argument("slice", metavar="SLICE", help="name of the slice, or its YAML file")
+    recording.add_argument("folder", metavar="FOLDER", type=Path, help="a folder that does not exist yet")
+    recording.add_argument("--no-machines", action="store_true", help="do not connect to the machines")
 
 
 def _add_wishes(parser: argparse.ArgumentParser) -> None:
@@ -252,6 +267,33 @@ def publish(args: argparse.Namespace) -> int:
         raise InputError(f"file {as_path(args.file)} does not exist", "l4sbench bundle RUN writes one")
     answer(Slices.connect().actions.publish(args.file, args.title, args.about or args.title, args.tag))
     say("only you see it; publish it in the portal (artifacts)")
+    return 0
+
+
+def record(args: argparse.Namespace) -> int:
+    """Write what FABRIC answers about a slice, and what its machines are, for the tests of l4sbench."""
+    import json
+
+    from fablib_slices import Slices
+    from fablib_slices.records import keep_inventory, kept_spec
+    from l4sbench.disk.files import new_folder
+    from l4sbench.testbeds.fabric.looking import looks
+
+    name = _name(args.slice)
+    slices = Slices.connect()
+    answers, scrubber = slices.answers(name)
+    texts = {f"{about}.json": json.dumps(told, indent=1) + "\n" for about, told in answers.items()}
+    if not args.no_machines:
+        inventory = keep_inventory(_found(name, slices), slices.access, kept_spec(name))
+        for host, seen in looks(inventory).items():
+            texts[f"machine-{host}.txt"] = scrubber.text(seen)
+    if args.folder.exists():
+        raise InputError(f"{as_path(args.folder)} exists", "choose a folder that does not exist")
+    with new_folder(args.folder) as made:
+        for file, text in texts.items():
+            (made / file).write_text(text, encoding="utf-8")
+    answer(str(args.folder))
+    say("look through the files before you send them to anybody")
     return 0
 
 

@@ -94,12 +94,22 @@ def test_a_slice_from_plan_to_down(account: Mapping[str, str], tls: tuple[StandI
     assert re.match(r"STAR: from .* UTC, in (5 h|4 h 5).*, until ", slot.stdout), slot.stderr
     bundle = Path(account["HOME"], "bundle.tar.gz")
     bundle.write_bytes(b"\x1f\x8b")
-    for _ in range(2):  # the second file is another version of the same artifact
-        published = command(account, "publish", str(bundle), "--title", "L4S rehearsal")
-        assert published.returncode == 0, published.stderr
+    publish = ("publish", str(bundle), "--title", "L4S rehearsal")
+    # the second file is another version of the same artifact
+    first, second = command(account, *publish), command(account, *publish)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     (artifact,) = tls[0].call("/_state")["artifacts"]
-    assert published.stdout.strip() == artifact["uuid"]
+    assert first.stdout.strip() == second.stdout.strip() == artifact["uuid"]
     assert [one["filename"] for one in artifact["versions"]] == ["bundle.tar.gz"] * 2
+
+    recorded = command(account, "record", "rehearsal", "answers", "--no-machines")
+    assert recorded.returncode == 0, recorded.stderr
+    files = {path.name: path.read_text() for path in Path(account["HOME"], "answers").iterdir()}
+    assert json.loads(files["list-slices.json"])[0]["state"] == "StableOK"
+    assert "star-w1.fabric-testbed.net" in files["poa-cpuinfo.json"]
+    everything = "".join(files.values())
+    secrets = ("tester", "example.org", "rehearsal", "eyJ", account["FABRIC_PROJECT_ID"], "2001:db8::f")
+    assert [secret for secret in secrets if secret in everything.replace("user-1@example.org", "")] == []
 
     assert command(account, "down", "rehearsal").returncode == 0
     again = command(account, "down", "rehearsal")

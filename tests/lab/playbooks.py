@@ -20,6 +20,7 @@ from tests.patience import PATIENCE_S, ran
 ON_NODES = frozenset(
     {
         "playbooks/fetch.yml",
+        "playbooks/look.yml",
         "playbooks/pauses.yml",
         "playbooks/prepare.yml",
         "playbooks/reach.yml",
