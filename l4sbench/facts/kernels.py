@@ -13,7 +13,8 @@ from l4sbench.text.wording import quoted
 
 KEEP: Final = "keep"
 DISTRIBUTION: Final = "distribution"
-CHOICES: Final = f"{KEEP}, {DISTRIBUTION}, images/NAME (a file of kernels/images)"
+OWN: Final = "own"
+CHOICES: Final = f"{KEEP}, {DISTRIBUTION}, {OWN}, images/NAME (a file of kernels/images)"
 
 _NAMED: Final = re.compile(r"images/([a-z0-9][a-z0-9-]*)")
 
@@ -24,7 +25,8 @@ class KernelWish:
 
     Attributes:
         text: `keep`: the one that it has; `distribution`: the one that its cells need, of those in
-            kernels/images that can be installed on its distribution; else `images/NAME`.
+            kernels/images that can be installed on its distribution; `own`: the one that
+            `l4sbench kernel build` made; else `images/NAME`.
         entry: Name of the entry of kernels/images; None for the first two.
     """
 
@@ -36,6 +38,8 @@ class KernelWish:
         """Parse a wish. Raises BadValueError."""
         if text in {KEEP, DISTRIBUTION}:
             return cls(text)
+        if text == OWN:
+            return cls(text, OWN)
         if named := _NAMED.fullmatch(text):
             return cls(text, named.group(1))
         raise BadValueError(f'"{quoted(text)}" is not a valid kernel', f"choose from {CHOICES}")

@@ -48,6 +48,7 @@ ON_DEBIAN = frozenset(
         *(
             f"roles/kernel/tasks/{name}.yml"
             for name in (
+                "carried",
                 "default",
                 "entry",
                 "files",

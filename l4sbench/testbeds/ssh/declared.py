@@ -95,10 +95,14 @@ class Declared:
         """Return what preparing the hosts installs, in words, as far as their facts are known."""
         return tuple(installs(self.cells, self.catalog, self.hosts, self.may, facts))
 
+    def booted(self, stage: Stage | None) -> Mapping[str, Image]:
+        """Return the kernels that hosts boot for a stage, by host."""
+        return _images(self.may, stage.state if stage else {})
+
     def preparing(self, stage: Stage | None) -> dict[str, object]:
         """Return the variables that prepare hosts for a stage; None: for all cells, as they are."""
         needs = node_needs(self._cells_of(stage), self.catalog)
-        boots = _images(self.may, stage.state if stage else {})
+        boots = self.booted(stage)
         return {
             "l4sbench_asked": asked_of(self.catalog),
             "l4sbench_tools": sorted({tool for need in needs.values() for tool in need.tools} & _INSTALLED),

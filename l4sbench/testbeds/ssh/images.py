@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from l4sbench.disk import assets
 from l4sbench.disk.document import Flaw, load_model
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.testbeds.ssh.facts import NodeNeeds
+
+BUILD_COMMAND: Final = "l4sbench kernel build"
+CARRIED: Final = "tc"
+"""The program that is brought to hosts whose distribution has none that is new enough."""
 
 SHA256: Final = r"^[0-9a-f]{64}$"
 _BRANCH: Final = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/(?![0-9a-f]{40}/)")
@@ -65,13 +69,19 @@ class Tool(Strict):
         package: Package that contains it.
         program: Its name in a host's facts.
         version: Oldest sufficient version.
-        repository: Repository for this package only.
+        repository: Repository for this package only; None: the lab's program is brought, with its libraries.
     """
 
     package: str
     program: str
     version: str
-    repository: Repository
+    repository: Repository | None = None
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Tool:
+        if self.repository is None and self.program != CARRIED:
+            raise ValueError(f"{quoted(self.program)} needs a repository: only {CARRIED} is brought")
+        return self
 
 
 class Offers(Strict):
@@ -105,6 +115,7 @@ class Image(Strict):
         repository: Repository of its packages, if the distribution does not contain them.
         packages: Packages to install.
         files: Files to install; an image without packages and files is installed by hand, see `page`.
+        built: True if its packages are those that `l4sbench kernel build` makes.
         page: Address of a page that offers it.
         not_installable: Why it has neither packages nor files, such as `no checksum is known`.
         tools: Newer programs that its features need.
@@ -122,6 +133,7 @@ class Image(Strict):
     repository: Repository | None = None
     packages: tuple[str, ...] | None = None
     files: tuple[PackageFile, ...] | None = None
+    built: bool = False
     page: str | None = None
     not_installable: str | None = None
     tools: tuple[Tool, ...] | None = None
@@ -133,7 +145,7 @@ class Image(Strict):
     @property
     def obstacle(self) -> str:
         """The reason why hosts cannot install it, and where a person can get it; empty if hosts can."""
-        if self.packages or self.files:
+        if self.packages or self.files or self.built:
             return ""
         place = f"; install it by hand: {self.page}" if self.page else ""
         return f"not installable: {self.not_installable or 'it has neither packages nor files'}{place}"

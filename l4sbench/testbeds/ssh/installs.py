@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.testbeds.ssh.facts import HostFacts, node_needs, older
+from l4sbench.testbeds.ssh.images import BUILD_COMMAND
 from l4sbench.testbeds.ssh.kernels import Allowed, choose, module_sources, together
 from l4sbench.text.wording import counted
 
@@ -71,6 +72,8 @@ def _kernel(image: Image, seen: HostFacts | None) -> str:
     """Return the packages or files of a kernel, with the kinds of kernel that a host may have."""
     if image.obstacle:
         return f"nothing, as it is {image.obstacle}"
+    if image.built:
+        return f"the package that `{BUILD_COMMAND}` makes"
     if image.files:
         return counted(len(image.files), "package file")
     flavour = "[cloud-]amd64" if seen is None else "cloud-amd64" if _CLOUD in seen.kernel_release else "amd64"
@@ -80,4 +83,5 @@ def _kernel(image: Image, seen: HostFacts | None) -> str:
 
 
 def _tool(tool: Tool) -> str:
-    return f"{tool.package} of {tool.repository.suites} where {tool.program} is older than {tool.version}"
+    source = tool.repository.suites if tool.repository else "the lab, with its libraries,"
+    return f"{tool.package} of {source} where {tool.program} is older than {tool.version}"

@@ -27,7 +27,7 @@ from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.facts.kernels import DISTRIBUTION, KernelWish
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, parts_of_linux, tc_parts
-from l4sbench.testbeds.ssh.images import Image, Offers
+from l4sbench.testbeds.ssh.images import BUILD_COMMAND, Image, Offers
 from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 from l4sbench.text.wording import quoted
 
@@ -255,6 +255,7 @@ def advice(
         image, modules = will_do[0] if will_do else (None, "")
         wanted.setdefault((release, image.name if image else "", modules), []).append(host.name)
     obstacles = {image.name: image.obstacle for image in images}
+    built = {image.name for image in images if image.built}
     for (release, name, modules), names in wanted.items():
         who = f"{', '.join(names)}: {release}"
         if obstacles.get(name):
@@ -262,7 +263,8 @@ def advice(
         elif name:
             brought = f" and {modules} by `{MODULES_VARIABLE}` (l4sbench docs ssh)" if modules else ""
             allow = f"with `{VARIABLE}: [{name}]`{brought} in the inventory"
-            yield f"{who}; {allow} a run boots a suitable one"
+            first = f", after `{BUILD_COMMAND}`" if name in built else ""
+            yield f"{who}; {allow} a run boots a suitable one{first}"
         else:
             yield f"{who}, and kernels/images has no suitable kernel"
 

@@ -22,6 +22,7 @@ from l4sbench.errors import Problem, TestbedError, TrialFailed
 from l4sbench.facts.traits import CostModel, Identity, Needs, Stage, Stages, TestbedTraits
 from l4sbench.program.timing import tools
 from l4sbench.testbeds.ssh import ansible
+from l4sbench.testbeds.ssh.brought import brought
 from l4sbench.testbeds.ssh.declared import Declared, declared
 from l4sbench.testbeds.ssh.kernels import running
 from l4sbench.testbeds.ssh.layout import keeper_of, trial_variables
@@ -257,6 +258,7 @@ class SshTestbed:
         variables = {
             **said.preparing(self._stage),
             **({"l4sbench_lean": str(compiled(self._memory.path.parent))} if lean else {}),
+            **brought(said.booted(self._stage)),
             **more,
         }
         return ansible.play("prepare.yml", said.inventory, said.names, variables, limit_s=limit_s, stop=stop)

@@ -20,10 +20,12 @@ from l4sbench.app import api
 from l4sbench.disk import assets
 from l4sbench.facts import events
 from l4sbench.facts.faults import FaultKind
+from l4sbench.testbeds.ssh.carriedtc import carried_tc
 from l4sbench.testbeds.virtual.lab import Lab
+from l4sbench.testbeds.virtual.lab.cache import Cache
 from tests.lab.debian.disk import KERNELS, SUITE
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
-from tests.lab.debian.kernels import second_release
+from tests.lab.debian.kernels import pack, second_release
 from tests.lab.nodes.hosts import Reachable, on
 from tests.lab.playbooks import ON_DEBIAN, only_in_next, prepare, refused
 from tests.lab.ssh.test_ssh import matrix, written
@@ -61,10 +63,10 @@ def newer_tools() -> list[dict[str, object]]:
 
 
 def by_files(hosts: DebianHosts, name: str, release: str) -> dict[str, object]:
-    """Serve a kernel on the host itself, and return its entry by address and checksum."""
+    """Serve the headers of a kernel on the host itself; return an entry with their address and checksum."""
     serve = ("systemd-run", "--quiet", f"--working-directory={KERNELS}", "python3", "-m", "http.server")
     on(hosts, name, "sudo", *serve, "--bind", "127.0.0.1", "8000")
-    file = f"linux-image-{release}_1_amd64.deb"
+    file = f"linux-headers-{release}_1_amd64.deb"
     digest = on(hosts, name, "sha256sum", f"{KERNELS}/{file}").split()[0]
     files = [{"url": f"http://127.0.0.1:8000/{file}", "sha256": digest}]
     return {"name": "by-files", "release": re.escape(release), "files": files}
@@ -115,21 +117,27 @@ def running(hosts: DebianHosts, name: str) -> str:
 def prepared(able: None, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianHosts]:
     """Prepare two hosts as a user does, starting from Debian 13 as it is installed.
 
-    One gets its kernel from an archive and builds Prague; the other one gets it from a file, and a newer tc.
+    One gets its kernel from an archive, builds Prague, and gets the lab's tc. The other one gets its kernel
+    from this machine, a package from an address, and a newer tc from Debian.
     """
     other = second_release(lab.kernel_release)
+    packages = tmp_path_factory.mktemp("packages")
+    image = pack(lab, other, packages).image
     with debian_hosts(lab, TWO, tmp_path_factory.mktemp("debian") / "hosts") as hosts:
         assert {running(hosts, name) for name in TWO} == {lab.kernel_release}
         # one as an image for clouds is: without lists of packages
         on(hosts, "ends", "sudo", "rm", "-rf", "/var/lib/apt/lists/*")
         backports = {"suites": f"{SUITE}-backports", "components": "main", "signed_by": KEYRING}
-        kernel = {**entry("other", other), "repository": backports}
+        carried = {"package": "iproute2", "program": "tc", "version": "6.18"}
+        kernel = {**entry("other", other), "repository": backports, "tools": [carried]}
         given: dict[str, Any] = {
             # what each of them needs, as a run has it
             "l4sbench_kernel_of": {
                 "ends": kernel,
-                "middle": {**by_files(hosts, "middle", other), "tools": newer_tools()},
+                "middle": {**by_files(hosts, "middle", other), "built": True, "tools": newer_tools()},
             },
+            "l4sbench_kernel_packages": [str(image)],
+            "l4sbench_carried_tc": str(carried_tc(Cache.open())),
             "l4sbench_module_sources_of": {"ends": [SOURCE, NCF]},
         }
         first = prepare(hosts.inventory, **given)
@@ -147,6 +155,9 @@ def test_what_prepare_has_done(lab: Lab, prepared: DebianHosts) -> None:
     on(prepared, "ends", "sudo", "modprobe", "sch_ncf")
     told = on(prepared, "ends", "sudo", "tc", "qdisc", "add", "ncf", "help", "2>&1", check=False)
     assert "mice_share" in told
+    for host in TWO:
+        assert "iproute2-7." in on(prepared, host, "sudo", "tc", "-V")
+    assert "iproute2-6." in on(prepared, "ends", "/usr/sbin/tc", "-V")
     # from Debian's next release came what was asked for, and no more
     assert only_in_next(on(prepared, "middle", "apt", "list", "--installed")) == ["iproute2"]
     for host in TWO:

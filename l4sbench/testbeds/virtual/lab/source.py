@@ -43,11 +43,13 @@ class Source:
         path: The tarball or the folder.
         digest: Digest of its content.
         description: The source in words, without a path of this machine.
+        version: Its version, as `version_key` reads it; empty if nothing but its Makefile states it.
     """
 
     path: Path
     digest: str
     description: str
+    version: str = ""
 
 
 class SourceInfo(Strict):
@@ -244,4 +246,4 @@ def _note(stage: Path, tarball: Path, version: str, description: str) -> SourceI
 
 
 def _source(part: Path, info: SourceInfo) -> Source:
-    return Source(part / info.file, part.name, info.description)
+    return Source(part / info.file, part.name, info.description, info.version)

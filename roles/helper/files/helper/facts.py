@@ -135,11 +135,15 @@ def _tc_knows(kind: str) -> bool:
 
 
 def _tc_folder() -> str:
-    """Return where tc looks for files about further queues, a path compiled into it; empty if unknown."""
+    """Return where tc looks for files about further queues, a path compiled into it; empty if unknown.
+
+    A script that starts another tc sets it.
+    """
     try:
-        found = re.search(rb"\0(/[\w./-]+/tc)/\0", Path(shutil.which("tc") or "").read_bytes())
+        content = Path(shutil.which("tc") or "").read_bytes()
     except OSError:
         return ""
+    found = re.search(rb"(?:\0|TC_LIB_DIR=)(/[\w./-]+/tc)(?:/\0|\n)", content)
     return found[1].decode() if found else ""
 
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from l4sbench.app.api import load_matrix
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, TestbedError
 from l4sbench.matrix import Matrix
+from l4sbench.testbeds.ssh.brought import brought
 from l4sbench.testbeds.ssh.facts import HostFacts, HostModule
-from l4sbench.testbeds.ssh.images import Image, Offers, load_images
+from l4sbench.testbeds.ssh.images import Image, Offers, Tool, load_images
 from l4sbench.testbeds.ssh.kernels import (
     Choice,
     advice,
@@ -119,10 +121,15 @@ def test_what_has_no_checksum_is_not_installed() -> None:
 def test_advice_does_not_send_a_user_to_what_cannot_be_installed(quickstart: Matrix) -> None:
     jammy = OLD.model_copy(update={"distribution": "ubuntu 22.04"})
     cells = quickstart.select(["aqm=dualpi2"]).cells
-    (router,) = advice(
-        cells, quickstart.catalog, [Host("router", ("router",))], {"router": jammy}, IMAGES, {}
+    router, facts = [Host("router", ("router",))], {"router": jammy}
+    (told,) = advice(cells, quickstart.catalog, router, facts, IMAGES, {})
+    assert told.endswith(
+        "with `l4sbench_kernels: [own]` in the inventory a run boots a suitable one, "
+        "after `l4sbench kernel build`"
     )
-    assert "of kernels/images only ubuntu22-mainline suffices, which is not installable" in router
+    others = [image for image in IMAGES if image.name != "own"]
+    (told,) = advice(cells, quickstart.catalog, router, facts, others, {})
+    assert "of kernels/images only ubuntu22-mainline suffices, which is not installable" in told
 
 
 def test_a_host_gets_what_it_prefers_unless_its_cells_need_another(quickstart: Matrix) -> None:
@@ -186,7 +193,8 @@ def test_hosts_that_may_boot_nothing_are_told_what_would_do(quickstart: Matrix) 
     assert "router: Linux 6.12.48+deb13-amd64 without dualpi2" in told[1]
     # headers of the kernel that Debian 12 may boot cannot be installed there
     bookworm = {node: told.model_copy(update={"distribution": "debian 12"}) for node, told in facts.items()}
-    ends, *_ = advice(quickstart.cells, quickstart.catalog, HOSTS, bookworm, IMAGES, {})
+    others = [image for image in IMAGES if image.name != "own"]
+    ends, *_ = advice(quickstart.cells, quickstart.catalog, HOSTS, bookworm, others, {})
     assert "with `l4sbench_kernels: [debian12-backports]` and tcp_prague by `l4sbench_modules`" in ends
     allowed_all = dict.fromkeys(LINE6.by_name, (BY_NAME["debian-backports"],))
     assert not list(advice(quickstart.cells, quickstart.catalog, HOSTS, facts, IMAGES, allowed_all))
@@ -287,3 +295,19 @@ def test_an_image_is_what_the_role_takes() -> None:
     for found in IMAGES:
         assert found.variables().keys() <= options.keys()
         assert {"name", "release"} <= found.variables().keys()
+
+
+def test_a_tool_without_repository_is_one_that_is_brought() -> None:
+    whole = {"package": "iproute2", "program": "ss", "version": "6.18"}
+    with pytest.raises(ValidationError, match="ss needs a repository: only tc is brought"):
+        Tool.model_validate(whole)
+    assert Tool.model_validate({**whole, "program": "tc"}).repository is None
+
+
+def test_a_kernel_that_is_not_built_stops_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert brought({"router": BY_NAME["debian-backports"]}) == {}
+    with pytest.raises(TestbedError) as caught:
+        brought({"router": BY_NAME["own"]})
+    assert caught.value.message == "the kernel of our own is not built"
+    assert caught.value.hint == "`l4sbench kernel build` builds it, once"
