@@ -158,8 +158,16 @@ def try_module(root: Root, name: str, version: str, release: str, keep: Path | N
     return wrong + try_dkms(root, name, version, release)
 
 
-def try_dkms(root: Root, name: str, version: str, release: str) -> list[str]:
-    """Return the problems of installing a module by DKMS for one kernel, and of removing it."""
+def try_dkms(root: Root, name: str, version: str, release: str, keep: Path | None = None) -> list[str]:
+    """Return the problems of installing a module by DKMS for one kernel, and of removing it.
+
+    Args:
+        root: System.
+        name: Module.
+        version: Its version.
+        release: Kernel.
+        keep: Folder for a copy of what was installed, in `keep`/`release`; None: keep none.
+    """
     wrong: list[str] = []
     root.run("dkms", "add", f"/{name}")
     root.run("dkms", "install", f"{name}/{version}", "-k", release)
@@ -168,6 +176,9 @@ def try_dkms(root: Root, name: str, version: str, release: str) -> list[str]:
         magic = root.run("modinfo", "-F", "vermagic", f"/{path.relative_to(root.path)}")
         if not magic.startswith(f"{release} "):
             wrong.append(f"dkms installed a module for {magic}")
+        if keep is not None:
+            (keep / release).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, keep / release)
     if len(installed) != 1:
         wrong.append(f"dkms installed {len(installed)} modules")
     root.run("dkms", "remove", f"{name}/{version}", "--all")
@@ -184,8 +195,11 @@ def try_tc(root: Root, name: str) -> list[str]:
     return wrong
 
 
-def try_part(root: Root, apt: ScratchApt, folder: Path, release: str) -> list[str]:
-    """Return the problems of a part of Linux on one kernel, with the file of the kernel's own source."""
+def try_part(root: Root, apt: ScratchApt, folder: Path, release: str, keep: Path | None) -> list[str]:
+    """Return the problems of a part of Linux on one kernel, with the file of the kernel's own source.
+
+    The module is copied to `keep`/`release`, compressed as DKMS installs it.
+    """
     made = package(read_code(folder))
     if made is None or made.name != folder.name:
         raise TestbedError(f"{folder}/dkms.conf is not of {folder.name}")
@@ -208,7 +222,7 @@ def try_part(root: Root, apt: ScratchApt, folder: Path, release: str) -> list[st
         ]
         argv = ["tar", "-x", "-f", str(packed), "-C", str(place), "--no-same-owner", *own]
         apt.commands.run(argv, what=f"unpacking {made.linux_file}", timeout_s=600)
-    wrong = try_dkms(root, made.name, made.version, release)
+    wrong = try_dkms(root, made.name, made.version, release, keep)
     remove_tree(place)
     return wrong
 
@@ -243,7 +257,7 @@ def try_suite(name: str, keep: Path | None = None) -> int:
                 print(f"{module} {name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
         for folder in parts_of_linux().values():
             for release in releases:
-                wrong = try_part(root, apt, folder, release)
+                wrong = try_part(root, apt, folder, release, keep)
                 failed += bool(wrong)
                 print(f"{folder.name} {name} {release}: {'; '.join(wrong) if wrong else 'ok'}", flush=True)
     if not releases:

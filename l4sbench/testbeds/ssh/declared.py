@@ -36,7 +36,14 @@ from l4sbench.testbeds.ssh.kernels import (
     together,
     unfit_kernels,
 )
-from l4sbench.testbeds.ssh.layout import Host, executable_variables, require_placed, too_fast
+from l4sbench.testbeds.ssh.layout import (
+    Host,
+    executable_variables,
+    require_placed,
+    settled,
+    shared_by_all,
+    too_fast,
+)
 from l4sbench.testbeds.ssh.lean import source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known
 from l4sbench.testbeds.ssh.switches import placed_of
@@ -148,7 +155,8 @@ class Declared:
     def advice(self, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
         """Return hints about rates and kernels."""
         found = advice(self.cells, self.catalog, self.hosts, facts, self.images, self.may)
-        return (*too_fast(self.cells, self.hosts), *found, *not_installable(self.may, facts))
+        rates = (*too_fast(self.cells, self.hosts), *shared_by_all(self.hosts))
+        return (*rates, *found, *not_installable(self.may, facts))
 
     def problems(self, needs: Needs, known: Known) -> list[Problem]:
         """Return what prevents the hosts from running the cells, whatever they boot of what they may."""
@@ -199,8 +207,9 @@ def declared(inventory: Path, catalog: Catalog, cells: Sequence[Cell], *, own: b
     """
     variables = read_inventory(inventory)
     where = str(inventory)
-    hosts, switches = placed_of(variables, where)
+    found, switches = placed_of(variables, where)
     topologies = _topologies(cells, catalog)
+    hosts = settled(found, topologies)
     switching = Switching(inventory, switches, hosts, catalog)
     if misplaced := switching.misplaced(topologies, where):
         raise InputError(misplaced)

@@ -33,6 +33,7 @@ from l4sbench.testbeds.ssh.layout import (
     TO_FILL_IN,
     executable_variables,
     require_placed,
+    settled,
     trial_variables,
 )
 from l4sbench.testbeds.ssh.lean import NAME, compiled
@@ -140,7 +141,8 @@ class _Placed:
 def _placed(inventory: Path, topologies: Sequence[Topology]) -> _Placed:
     """Return the hosts and switches of an inventory; they must be these topologies."""
     where, variables = str(inventory), read_inventory(inventory)
-    found = _Placed(*placed_of(variables, where))
+    hosts, switches = placed_of(variables, where)
+    found = _Placed(settled(hosts, topologies), switches)
     problems = [
         problem for place in topologies for problem in misplaced_switches(found.switches, place, where)
     ]
@@ -205,7 +207,8 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
         },
         "sources_of_modules": sources,
         "l4sbench_module_sources": (
-            "{{ (l4sbench_nodes | default([l4sbench_node])) | map('extract', modules_of_node)"
+            "{{ (modules_of_node if l4sbench_nodes | default('') == 'all'"
+            " else [l4sbench_nodes | default(l4sbench_node)] | flatten) | map('extract', modules_of_node)"
             " | flatten | unique | map('extract', sources_of_modules) | list }}"
         ),
     }
@@ -245,7 +248,8 @@ def _hosts(topology: Topology) -> str:
     """Return an inventory with a host per node to fill in. YAML 1.1 reads unquoted addresses as numbers."""
     two = ", ".join(topology.senders[:2])
     lines = [
-        f"# One host per node; with l4sbench_nodes: [{two}] fewer suffice (l4sbench docs ssh).",
+        f"# One host per node; with l4sbench_nodes: [{two}] fewer suffice, with l4sbench_nodes: all one that",
+        "# needs no l4sbench_ports (l4sbench docs ssh).",
         "# ansible_host: name or address for ssh; l4sbench_ports: hardware addresses that `ip link` shows.",
         "all:",
         "  vars: {ansible_user: debian}",

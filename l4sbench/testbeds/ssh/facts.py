@@ -17,7 +17,7 @@ from l4sbench.catalog import Queue
 from l4sbench.disk import assets
 from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
-from l4sbench.testbeds.ssh.layout import TC_VARIABLE
+from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
 from l4sbench.traffic.flent import WITHOUT_NETPERF
 from l4sbench.traffic.tools import IPERF3
 
@@ -218,7 +218,9 @@ def identity(
     `helper` and `lean` are digests of what they are given: the helper, and the source of lab-traffic.
     `switches` says what the nodes run that are switches.
     """
-    by_node = sorted((node, facts[host.name]) for host in hosts for node in host.nodes)
+    # the nodes of a host that holds all of them depend on the cells, and identities do not
+    held = {host.name: (EVERY_NODE,) if host.whole else host.nodes for host in hosts}
+    by_node = sorted((node, facts[host]) for host, nodes in held.items() for node in nodes)
     releases = sorted({seen.kernel_release for _, seen in by_node})
     modules: dict[str, set[str]] = {}
     for _, seen in by_node:

@@ -4,11 +4,11 @@
 
 A host is one machine of an Ansible inventory. Its variables define its place in the experiment:
 
-    l4sbench_node: router                    # or l4sbench_nodes: [tx-l4s, tx-classic]
+    l4sbench_node: router                    # or l4sbench_nodes: [tx-l4s, tx-classic], or l4sbench_nodes: all
     l4sbench_ports: {net-mid: "52:54:00:aa:bb:01", net-rx: "52:54:00:aa:bb:02"}
 
 A port is named by its interface's hardware address. A host with several nodes keeps each in a network
-namespace and needs one interface per network that leads to other hosts.
+namespace and needs one interface per network that leads to other hosts: none if it holds all nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, cast
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from l4sbench.program import Program
     from l4sbench.topology import Topology
 
+NODES_VARIABLE: Final = "l4sbench_nodes"
+EVERY_NODE: Final = "all"
+"""Value of `l4sbench_nodes` for a host that holds all nodes, whatever the topology."""
 PORTS_VARIABLE: Final = "l4sbench_ports"
 MODULES_VARIABLE: Final = "l4sbench_modules"
 TC_VARIABLE: Final = "l4sbench_tc"
@@ -40,7 +43,7 @@ CARRIES_VARIABLE: Final = "l4sbench_carries"
 CARRIES_NOTHING: Final = "none"
 VARIABLES: Final = (
     "l4sbench_node",
-    "l4sbench_nodes",
+    NODES_VARIABLE,
     PORTS_VARIABLE,
     MODULES_VARIABLE,
     TC_VARIABLE,
@@ -79,6 +82,7 @@ class Host:
         ports: Hardware addresses of its interfaces, by network.
         brings: Kernel modules that were built elsewhere and are copied to it.
         carries: Highest rate that it carries in time; 0 if it carries none, None if nobody measured it.
+        whole: True if it holds all nodes of any topology (`l4sbench_nodes: all`).
     """
 
     name: str
@@ -86,10 +90,13 @@ class Host:
     ports: Mapping[str, str] = field(default_factory=dict)
     brings: frozenset[str] = frozenset()
     carries: Rate | None = None
+    whole: bool = False
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
     """Return the hosts that hold nodes, from the variables of all hosts of an inventory; others are ignored.
+
+    The nodes of one that holds all of them follow from topologies (`settled`).
 
     Raises:
         InputError: all invalid variables.
@@ -97,7 +104,7 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     problems: list[Problem] = []
     hosts: list[Host] = []
     for name, given in sorted(variables.items()):
-        nodes = given.get("l4sbench_nodes", given.get("l4sbench_node"))
+        nodes = given.get(NODES_VARIABLE, given.get("l4sbench_node"))
         if nodes is not None and not is_name(name):
             message = f"{json.dumps(quoted(name))} is not a valid name of a host"
             problems.append(Problem(where, "", message, _NAME_HINT))
@@ -108,13 +115,14 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
         wrong = list(_wrong_values(where, name, given))
         problems += wrong
         if not wrong:
-            listed = [nodes] if isinstance(nodes, str) else cast("list[str]", nodes)
+            whole = given.get(NODES_VARIABLE) == EVERY_NODE
+            listed = [] if whole else [nodes] if isinstance(nodes, str) else cast("list[str]", nodes)
             ports = cast("dict[str, object]", given.get(PORTS_VARIABLE, {}))
             modules = cast("dict[str, str]", given.get(MODULES_VARIABLE, {}))
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
             carries = _rate(given[CARRIES_VARIABLE]) if CARRIES_VARIABLE in given else None
-            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries))
+            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries, whole))
     if not hosts and not problems:
         message = "no host names its node"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (l4sbench docs ssh)"
@@ -122,6 +130,12 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
     if problems:
         raise InputError(problems)
     return tuple(hosts)
+
+
+def settled(hosts: Iterable[Host], topologies: Iterable[Topology]) -> tuple[Host, ...]:
+    """Return hosts with all their nodes: those of all these topologies for one that holds all."""
+    every = tuple(dict.fromkeys(node for place in topologies for node in place.by_name))
+    return tuple(replace(host, nodes=every) if host.whole else host for host in hosts)
 
 
 def is_name(text: str) -> bool:
@@ -185,10 +199,10 @@ def _rate(plain: object) -> Rate | None:
 
 _BOOLEANS: Final = frozenset({"true", "false", "yes", "no"})
 """Forms of booleans; those of INI files are texts."""
-_NODES_FORM: Final = "must be a node's name, or a list of them in l4sbench_nodes"
+_NODES_FORM: Final = f"must be a node's name, or in {NODES_VARIABLE} a list of them or {EVERY_NODE}"
 _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = {
     "l4sbench_node": (lambda plain: isinstance(plain, str) or _is_nodes(plain), _NODES_FORM, None),
-    "l4sbench_nodes": (lambda plain: isinstance(plain, str) or _is_nodes(plain), _NODES_FORM, None),
+    NODES_VARIABLE: (lambda plain: isinstance(plain, str) or _is_nodes(plain), _NODES_FORM, None),
     PORTS_VARIABLE: (
         lambda plain: isinstance(plain, dict),
         "must map each network to the hardware address of its interface",
@@ -259,6 +273,15 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
     )
 
 
+def shared_by_all(hosts: Sequence[Host]) -> Iterator[str]:
+    """Yield a line about one host that holds all nodes of an experiment."""
+    if len(hosts) == 1:
+        yield (
+            f"{hosts[0].name} holds all nodes on its own CPUs and carries less than several hosts; "
+            "table lateness shows whether it was in time (l4sbench docs ssh one-host)"
+        )
+
+
 def require_placed(
     hosts: Sequence[Host], topologies: Iterable[Topology], where: str, switches: Collection[str] = ()
 ) -> None:
@@ -290,7 +313,8 @@ def _coverage(
     holders: dict[str, list[str]] = {}
     for host in hosts:
         for node in host.nodes:
-            holders.setdefault(node, []).append(host.name)
+            if node in topology.by_name or not host.whole:
+                holders.setdefault(node, []).append(host.name)
     for node, names in holders.items():
         if node not in topology.by_name:
             yield Problem(
@@ -332,14 +356,17 @@ def _ports(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
 def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Problem]:
     """Yield a problem for every host that holds senders and the delay or the queue under test.
 
-    Its own flows reach its queues before they are cut into segments, which falsifies results.
+    Flows of other hosts would reach its queues by another way than its own, so groups would not be treated
+    alike. Where one host holds all nodes they are.
     """
+    if topology.by_name.keys() <= set(host.nodes):
+        return
     senders = [node for node in host.nodes if node in topology.senders]
     for node in (*topology.delays, *(port.node for port in topology.bottlenecks)):
         if node in host.nodes and senders:
             part = "delay" if node in topology.delays else "queue under test"
             message = f"the {part} ({node}) is on a host that originates flows ({', '.join(senders)})"
-            hint = "put senders on a host without delay and router"
+            hint = "put senders on a host without delay and router, or all nodes on this host"
             yield Problem(where, quoted(host.name), message, hint)
 
 

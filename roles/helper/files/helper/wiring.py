@@ -32,6 +32,8 @@ from system import (
 from tuning import free_offloads, set_offloads
 
 _MOVED = STATE / "moved.json"
+_WIRED = STATE / "wired.json"
+"""File with the layout that the namespaces were made for."""
 _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
 
@@ -39,14 +41,19 @@ def wire(part: Mapping[str, Any]) -> list[str]:
     """Set up namespaces and links of the host's nodes, and return what was changed. Raises Failed."""
     several = len(part["host_nodes"]) > 1
     wanted = [HUB, *(namespace_of(part, node) or "" for node in part["host_nodes"])] if several else []
+    # a network has a bridge or none by its nodes, which are others in another topology
+    layout = {"boot": boot_id(), **{name: part[name] for name in ("host_nodes", "networks", "ports")}}
+    kept = wanted if read_json(_WIRED) == layout else []
+    changed = unwire([netns for netns in namespaces() if netns not in kept])
     there = namespaces()
-    changed = unwire([netns for netns in there if netns not in wanted])
     for netns in wanted:
         if netns not in there:
             run(["ip", "netns", "add", netns])
             changed.append(f"namespace {netns}")
     if not several:
         return changed
+    STATE.mkdir(parents=True, exist_ok=True)
+    write_whole(_WIRED, json.dumps(layout))
     for network, nodes in part["networks"].items():
         here = [node for node in nodes if node in part["host_nodes"]]
         if here:

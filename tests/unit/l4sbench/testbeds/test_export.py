@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -88,11 +88,33 @@ def test_a_trial_that_is_not_named_is_asked_for(exported: Path, playbook: str, g
     assert f"name the trial with {told}" in ended.stdout
 
 
-def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
-    asked = ("-m", "debug", "-a", "var=l4sbench_module_sources")
-    ended = ansible(exported, "adhoc", "-i", "hosts.yml", "all", "--playbook-dir", "playbooks", *asked)
+def value_of(exported: Path, name: str, *argv: str) -> dict[str, list[Any]]:
+    """Return the value of a variable on every host of an exported folder."""
+    asked = ("-m", "debug", "-a", f"var={name}", *argv)
+    ended = ansible(exported, "adhoc", "all", "--playbook-dir", "playbooks", *asked)
     told = re.findall(r"^(\S+) \| SUCCESS => (\{.*?^\})", ended.stdout, re.MULTILINE | re.DOTALL)
-    found = {host: json.loads(text)["l4sbench_module_sources"] for host, text in told}
+    return {host: json.loads(text)[name] for host, text in told}
+
+
+def test_a_host_may_be_all_nodes(exported: Path, tmp_path: Path) -> None:
+    held = {"one": "all", "other": "router", "two": ["rx-l4s", "delay"]}
+    hosts = {name: {"l4sbench_nodes": nodes} for name, nodes in held.items()}
+    (inventory := tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+    (cell, *_) = sorted((exported / "cells").iterdir())
+    given = ("-i", str(inventory), "-e", f"@{cell}", "-e", "@playbooks/vars/part.yml")
+    nodes = value_of(exported, "l4sbench_part.host_nodes", *given)
+    assert nodes == {"one": list(LINE6.by_name), "other": ["router"], "two": ["rx-l4s", "delay"]}
+    modules = value_of(exported, "l4sbench_module_sources", *given)
+    named = {host: sorted(module["name"] for module in of) for host, of in modules.items()}
+    assert named == {
+        "one": ["sch_dualpi2", "tcp_prague"],
+        "other": ["sch_dualpi2"],
+        "two": ["tcp_prague"],
+    }
+
+
+def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
+    found = value_of(exported, "l4sbench_module_sources", "-i", "hosts.yml")
     assert {host for host, modules in found.items() if modules} == {
         *("host-tx-l4s", "host-rx-l4s", "host-router")
     }

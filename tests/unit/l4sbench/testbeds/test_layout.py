@@ -10,7 +10,16 @@ from l4sbench.app.api import find_matrix, programs_of
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 from l4sbench.program.data import Command
-from l4sbench.testbeds.ssh.layout import TO_FILL_IN, Host, hosts_of, misplaced, parts, too_fast
+from l4sbench.testbeds.ssh.layout import (
+    TO_FILL_IN,
+    Host,
+    hosts_of,
+    misplaced,
+    parts,
+    settled,
+    shared_by_all,
+    too_fast,
+)
 from l4sbench.text.units import Rate
 from l4sbench.topology import offered, topology
 from tests.patience import PATIENCE_S
@@ -61,6 +70,35 @@ def test_three_hosts_do_for_every_topology(name: str) -> None:
     parts = [f"the delay ({node})" for node in place.delays]
     parts += [f"the queue under test ({port.node})" for port in place.bottlenecks]
     assert said == [f"{part} is on a host that originates flows ({place.senders[0]})" for part in parts]
+
+
+@pytest.mark.parametrize("name", sorted(offered()))
+def test_one_host_does_for_every_topology(name: str) -> None:
+    """It needs no interface, and is not told that it originates flows."""
+    place = topology(name)
+    assert misplaced([Host("a", tuple(place.by_name))], place) == []
+    found = hosts_of({"a": {"l4sbench_nodes": "all"}}, "hosts.yml")
+    whole = settled(found, [place])
+    assert whole[0].nodes == tuple(place.by_name)
+    assert misplaced(whole, place) == []
+    # with cells of another topology, its nodes are no mistake here
+    both = settled(found, [topology("line6"), place])
+    assert misplaced(both, place) == []
+    (line,) = shared_by_all(both)
+    assert line.startswith("a holds all nodes on its own CPUs")
+
+
+def test_all_nodes_are_not_on_two_hosts() -> None:
+    hosts = hosts_of({"a": {"l4sbench_nodes": "all"}, "b": {"l4sbench_node": "router"}}, "hosts.yml")
+    messages = [str(problem) for problem in misplaced(settled(hosts, [LINE6]), LINE6)]
+    assert "router: several hosts hold it: a, b" in messages
+    assert list(shared_by_all(hosts)) == []
+
+
+def test_a_list_may_name_a_node_all() -> None:
+    (host,) = hosts_of({"a": {"l4sbench_nodes": ["all"]}}, "hosts.yml")
+    assert host.nodes == ("all",)
+    assert settled([host], [LINE6]) == (host,)
 
 
 @pytest.mark.parametrize(
