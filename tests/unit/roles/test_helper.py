@@ -116,17 +116,17 @@ def test_nodes_start_at_one_instant() -> None:
     keeper = meeting.Meeting("t-1", nodes)
     keeper.start()
     starts: dict[str, meeting.Start] = {}
-    threads = [
-        threading.Thread(
-            target=lambda name: starts.update({name: meeting.attend("t-1", name, "127.0.0.1")}), args=(node,)
-        )
-        for node in nodes
-    ]
+
+    def attend(node: str) -> None:
+        starts[node] = meeting.attend("t-1", node, "127.0.0.1", same_clock=node == "rx")
+
+    threads = [threading.Thread(target=attend, args=(node,)) for node in nodes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(300)
     assert starts.keys() == set(nodes)
+    assert starts["rx"].offset_ns == 0
     on_keepers_clock = {start.at_ns + start.offset_ns for start in starts.values()}
     assert len(on_keepers_clock) == 1
     # one machine, one clock: the offset is wrong by at most half the round trip it was measured with

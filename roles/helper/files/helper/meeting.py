@@ -135,8 +135,12 @@ class Meeting(threading.Thread):
             return
 
 
-def attend(trial: str, node: str, address: str, *, failed: str | None = None) -> Start:
+def attend(
+    trial: str, node: str, address: str, *, failed: str | None = None, same_clock: bool = False
+) -> Start:
     """Report to the keeper at `address` that this node is ready, or why it failed, and return the start.
+
+    With `same_clock` the keeper is on this host, so that the offset is known to be none.
 
     Raises:
         Failed: another node failed, or the keeper did not answer, or too late.
@@ -150,7 +154,7 @@ def attend(trial: str, node: str, address: str, *, failed: str | None = None) ->
         while time.monotonic() < deadline:
             got = _exchange(own, trial, node, address, failed, answer.get("start"))
             if got is not None:
-                answer, round_trip_ns, offset_ns = got
+                answer, round_trip_ns, offset_ns = got[0], got[1], 0 if same_clock else got[2]
                 heard += 1
                 if best is None or round_trip_ns < best[0]:
                     best = (round_trip_ns, offset_ns)
