@@ -129,7 +129,7 @@ class _Expander:
             [tuple(point.values()) for point in self._axes[place]] for place in self._plain
         ]
         self._shaper = ShapeMaker(names, source, plain_axes, frozenset(self._broken))
-        self._include_shaper = ShapeMaker(names, source, (), frozenset(self._broken))
+        self._include_shaper = ShapeMaker(names, source, (), frozenset(self._broken), included=True)
 
     def run(self) -> None:
         """Make the cells and the notes."""

@@ -134,6 +134,7 @@ class _Draft:
     """A shape under construction."""
 
     chosen: Mapping[str, Resolved]
+    groups: tuple[str, ...]
     values: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -143,7 +144,7 @@ class _Draft:
 
 
 class ShapeMaker:
-    """Makes the shapes of one matrix.
+    """Makes the shapes of one matrix; those of `included` cells lack flow groups of which nothing is stated.
 
     Attributes:
         used: statements of parameters that an entry declares.
@@ -156,9 +157,12 @@ class ShapeMaker:
         source: MatrixSource,
         plain_axes: Sequence[Sequence[ResolvedPoint]],
         broken: frozenset[str],
+        *,
+        included: bool = False,
     ) -> None:
         self._names = names
         self._source = source
+        self._included = included
         self._plain = plain_axes
         self._broken = broken
         self._plain_names = frozenset(
@@ -171,9 +175,9 @@ class ShapeMaker:
 
     def shape(self, chosen: Mapping[str, Resolved]) -> Shape:
         """Return the shape of the cells for which `chosen` is stated, apart from plain axes."""
-        draft = _Draft(chosen)
+        draft = _Draft(chosen, self._groups(chosen))
         self._core(draft)
-        for group in self._source.groups:
+        for group in draft.groups:
             self._group(draft, group)
         self._events(draft)
         self._place(draft)
@@ -187,10 +191,19 @@ class ShapeMaker:
             factors=MappingProxyType(base),
             given=frozenset(stated & base.keys()),
             defaults=MappingProxyType(draft.defaults),
-            group_names=tuple(self._source.groups),
+            group_names=draft.groups,
             varying=frozenset(crossed),
         )
         return Shape(common, updates, tuple(draft.problems))
+
+    def _groups(self, chosen: Mapping[str, Resolved]) -> tuple[str, ...]:
+        """Return the flow groups of cells: all of the matrix, or those of an included cell."""
+        if not self._included:
+            return tuple(self._source.groups)
+        stated = {resolved.meaning.owner for resolved in chosen.values()}
+        stated |= {name_of(name).group for name in self._broken}
+        own = tuple(group for group in self._source.groups if group in stated)
+        return own or tuple(self._source.groups)  # without any it is reported what they lack
 
     def _core(self, draft: _Draft) -> None:
         host = draft.chosen.get("host")
@@ -372,7 +385,7 @@ class ShapeMaker:
         found = self._names.catalog.topology(str(draft.values["topology"]))
         nodes = {
             group: (draft.values.get(f"{group}.from"), draft.values.get(f"{group}.to"))
-            for group in self._source.groups
+            for group in draft.groups
         }
         try:
             found.place(cast("dict[str, tuple[str | None, str | None]]", nodes))

@@ -326,6 +326,23 @@ def test_without_axes_included_cells_are_all(make: Make) -> None:
     assert table(matrix, "aqm", "aqm.limit") == [("codel", "None"), ("fifo", "30kB")]
 
 
+def test_an_included_cell_has_the_groups_that_it_or_the_matrix_states(make: Make) -> None:
+    matrix = make(
+        """
+        include:
+          - {aqm: codel, new.cc: prague}
+          - {aqm: codel, new.cc: prague, old.cc: cubic}
+          - {aqm: codel}
+        """,
+        head=HEAD.replace("l4s: {cc: prague}", "new: {}").replace("classic: {cc: cubic}", "old: {}")
+        + "  web: {cc: cubic}\ntopology: dumbbell\n",
+    )
+    assert [cell.group_names for cell in matrix.cells] == [("new", "web"), ("new", "old", "web"), ("web",)]
+    alone = make("aqm: codel", head=HEAD.replace("  classic: {cc: cubic}\n", "").replace("l4s", "new"))
+    others = HEAD.replace("l4s: {cc: prague}", "new: {}").replace("classic: {cc: cubic}", "old: {}")
+    assert make("include: [{aqm: codel, new.cc: prague}]", head=others).cells == alone.cells
+
+
 @pytest.mark.parametrize(
     ("text", "trials"),
     [
