@@ -122,7 +122,7 @@ def _lacking(study: Study, columns: Sequence[str]) -> Iterator[Flaw]:
             yield Flaw(path, f"the run has no {quoted(name)}", f"the claims of {study.study} are about it")
 
 
-def _one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:
+def one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:
     """Return whether a column has one of these values; 1 is 1.0, though a file of claims writes the one."""
     column = pl.col(name)
     if cells.schema[name].is_numeric() and all(isinstance(value, int | float) for value in values):
@@ -133,7 +133,7 @@ def _one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr
 def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSetting]:
     cells = found
     for name, values in claim.columns().items():
-        cells = cells.filter(_one_of(cells, name, values))
+        cells = cells.filter(one_of(cells, name, values))
     settings = []
     for key, own in cells.sort(study.settings).group_by(study.settings, maintain_order=True):
         trials = own.pivot(study.factor, index="trial", values=claim.measure, aggregate_function="first")

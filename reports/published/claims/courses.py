@@ -35,6 +35,7 @@ _NOT_UNDER_TEST: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingres
 COURSES: Final[Mapping[str, str]] = {
     "queue_mean_ms": "mean queue, ms",
     **{f"queue_p{percent:02}_ms": f"queue, {percent} % of samples, ms" for percent in CDF_PERCENT},
+    "queue_drops_packets": "packets dropped by the queue",
     "before_mbps": "goodput before the event, Mbit/s",
     "after_mbps": "goodput from the event on, Mbit/s",
     "queue_before_ms": "mean queue before the event, ms",
@@ -45,7 +46,7 @@ COURSES: Final[Mapping[str, str]] = {
 }
 """Measures of the course of a trial, with their names in tables."""
 
-_Samples = list[tuple[float, float, float]]
+_Samples = list[tuple[float, float, float, float | None]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class _Course:
 
     Attributes:
         seconds: End of each second, and the group's goodput in it (Mbit/s).
-        queue: Instant, bytes in the queue, and bytes that have left it so far.
+        queue: Instant, bytes in the queue, bytes that have left it, and packets dropped so far.
         warmup_s: Length of the warm-up.
         event_s: When its first event took effect; None without one.
         rates_mbps: Rates of the link before and after it; None where the link has none, as Wi-Fi.
@@ -125,7 +126,9 @@ def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None])
         seconds=[] if seconds is None else seconds.select("end_s", "goodput_mbps").rows(),
         queue=[]
         if queues is None
-        else queues.select(pl.col("t_ms") / 1000, "backlog_bytes", "sent_bytes").drop_nulls().rows(),
+        else queues.select(pl.col("t_ms") / 1000, "backlog_bytes", "sent_bytes", "drops_packets")
+        .drop_nulls(["t_ms", "backlog_bytes", "sent_bytes"])
+        .rows(),
         warmup_s=_number(trial["warmup_s"]),
         event_s=event_s,
         rates_mbps=(rate, after),
@@ -140,12 +143,13 @@ def _measured(course: _Course) -> dict[str, float | None]:
     before, after = course.rates_mbps
     whole = _ms([one for one in course.queue if one[0] > course.warmup_s], before)
     found: dict[str, float | None] = dict.fromkeys(COURSES)
+    found["queue_drops_packets"] = course.queue[-1][3] if course.queue else None
     if course.event_s is None:
         return found | {"queue_mean_ms": _mean(whole)} | _distribution(whole)
     event_s, first_s = course.event_s, max(course.warmup_s, FIRST_S)
     earlier = [one for one in course.queue if first_s < one[0] <= event_s]
     later = [one for one in course.queue if one[0] > event_s]
-    shown = list(zip([t_s for t_s, _, _ in later], _ms(later, after), strict=True))
+    shown = list(zip([t_s for t_s, *_ in later], _ms(later, after), strict=True))
     last = [mbps for end_s, mbps in course.seconds if end_s > event_s + 1]
     return found | {
         "before_mbps": _mean([mbps for end_s, mbps in course.seconds if first_s < end_s <= event_s]),
@@ -177,7 +181,7 @@ def _ms(samples: _Samples, rate_mbps: float | None) -> list[float]:
         if len(samples) < 2:
             return []
         rate_mbps = (samples[-1][2] - samples[0][2]) * 8 / 1e6 / (samples[-1][0] - samples[0][0])
-    return [backlog * 8 / 1000 / rate_mbps for _, backlog, _ in samples] if rate_mbps else []
+    return [backlog * 8 / 1000 / rate_mbps for _, backlog, *_ in samples] if rate_mbps else []
 
 
 def _settle_ms(seconds: list[tuple[float, float]], event_s: float) -> float | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from reports.published.claims.courses import COURSES, courses
+from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.samples import SAMPLES, names_asked, samples
 
 if TYPE_CHECKING:
@@ -51,9 +52,12 @@ _OF_FLOWS: Final[Mapping[str, str]] = {
     "tcp_retransmits_packets": "packets that TCP sent again, as it counts",
     "srtt_minus_base_ms": "mean smoothed RTT less the base RTT, ms",
     "completed_ms": "mean time until all of a flow's bytes had arrived, ms",
+    "tcp_retransmits_percent": "packets that TCP sent again, % of those delivered",
+    "utilisation_percent": "goodput of all groups, % of the link's rate",
+    "arrived_mbps": "rate of the frames that arrived, of paced flows and floods, Mbit/s",
 }
 
-MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES, **SAMPLES}
+MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES, **SAMPLES, **FIELDS}
 """Measures of a flow group in a trial, with their names in tables."""
 
 ALL: Final = "all"
@@ -70,16 +74,19 @@ def measures(
     flows' goodput over the link's rate divided by the number of all flows. `jain` is Jain's index over its
     flows, (sum x)^2 / (n sum x^2), with n in `flows`; `jain_all` the same over the flows of all groups.
     `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any flow's bytes
-    had not all arrived. Group `all` is all flows. The samples of each trial are read only for measures that
-    are `asked` for: the columns `COURSES` and `SAMPLES` are null otherwise. `windows` are two parts of a
-    trial for the measures that compare them.
+    had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all
+    flows. The samples of each trial are read only for measures that are `asked` for: the columns `COURSES`,
+    `SAMPLES` and `FIELDS` are null otherwise. `windows` are two parts of a trial for the measures that
+    compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
     goodput = pl.col("goodput_mbps")
     mine = pl.lit(value=True) if group == ALL else pl.col("group") == group
-    every = tables.flows.group_by(own).agg(pl.len().alias("all_flows"), _jain(goodput).alias("jain_all"))
+    every = tables.flows.group_by(own).agg(
+        pl.len().alias("all_flows"), _jain(goodput).alias("jain_all"), goodput.sum().alias("all_mbps")
+    )
     others = (
         tables.flows.filter(~mine)
         .group_by(own)
@@ -94,13 +101,17 @@ def measures(
             goodput.mean().alias("mean_mbps"),
             _jain(goodput).alias("jain"),
             pl.col("retransmits_packets").sum().alias("tcp_retransmits_packets"),
+            (pl.col("retransmits_packets").sum() / pl.col("delivered_packets").sum() * 100).alias(
+                "tcp_retransmits_percent"
+            ),
+            pl.when(pl.col("arrived_mbps").null_count() == 0).then(pl.col("arrived_mbps").sum()),
             pl.col("srtt_minus_base_ms").mean(),
             pl.when(pl.col("completed_ms").null_count() == 0).then(pl.col("completed_ms").mean()),
         )
     )
     joined = (
         trials.join(flows, on=own)
-        .join(_packets(tables, mine), on=own, how="left" if not tables.packet_flows.height else "inner")
+        .join(_packets(tables, mine), on=own, how="left")
         .join(every, on=own)
         .join(others, on=own, how="left")
     )
@@ -109,11 +120,13 @@ def measures(
     else:
         joined = joined.with_columns(pl.lit(None, pl.Float64).alias(name) for name in COURSES)
     joined = joined.join(samples(tables, group, asked, windows), on=own)
+    joined = joined.join(fields(tables, group, asked), on=own)
     return (
         joined.with_columns(
             (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),
             (pl.col("mean_mbps") / pl.col("other_mean_mbps")).alias("ratio_per_flow"),
             (goodput / pl.col("other_mbps")).alias("ratio_of_sums"),
+            (pl.col("all_mbps") / pl.col("rate_mbps") * 100).alias("utilisation_percent"),
         )
         .select(*factors, "flows", *MEASURES)
         .sort(own)

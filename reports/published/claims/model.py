@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -104,7 +104,7 @@ class Claim(Strict):
     @field_validator("where")
     @classmethod
     def _parsed(cls, where: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
-        _columns(where)
+        columns_of(where)
         return where
 
     @model_validator(mode="after")
@@ -119,15 +119,20 @@ class Claim(Strict):
 
     def columns(self) -> dict[str, list[Scalar]]:
         """Return `where` as columns of table `trials` with the values they may have."""
-        return _columns(self.where)
+        return columns_of(self.where)
 
     def named(self) -> Iterator[tuple[str, str]]:
         """Yield every key of `where` with each column of table `trials` that it is about."""
         for key, raw in self.where.items():
-            yield from ((key, column) for column in _columns({key: raw}))
+            yield from ((key, column) for column in columns_of({key: raw}))
 
 
-def _columns(where: dict[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]:
+def columns_of(where: Mapping[str, Scalar | list[Scalar]]) -> dict[str, list[Scalar]]:
+    """Return factors with values, as a matrix states them, as columns of table `trials` with those values.
+
+    Raises:
+        ValueError: a value is not one of its factor.
+    """
     found: dict[str, list[Scalar]] = {}
     for name, raw in where.items():
         factor = factor_of(name)
@@ -147,7 +152,8 @@ class Shown(Strict):
     group: str = ""
 
 
-_Part = Annotated[Window, BeforeValidator(_window)]
+Part = Annotated[Window, BeforeValidator(_window)]
+"""A part of a trial, such as `[20s, 35s]`."""
 
 
 class Study(Strict):
@@ -173,7 +179,7 @@ class Study(Strict):
     factor: str
     schemes: Names
     settings: Names
-    windows: tuple[_Part, _Part] | None = None
+    windows: tuple[Part, Part] | None = None
     claims: tuple[Claim, ...] = ()
     shown: tuple[Shown, ...] = ()
     _document: Document = PrivateAttr(Document("", None))

@@ -34,6 +34,7 @@ _FAIRNESS: Final[Mapping[str, str]] = {
     "jain_80ms_p05": "Jain's index per 80 ms, exceeded by 95 % of bins",
     "jain_80ms_p50": "Jain's index per 80 ms, median",
 }
+_MARKS: Final[Mapping[str, str]] = {"marks_per_rtt": "CE marks of a flow in a smoothed RTT"}
 _SMOOTHED: Final[Mapping[str, str]] = {"srtt_p95_ms": "smoothed RTT, 95 % of samples, ms"}
 _COMPLETED: Final[Mapping[str, tuple[int, int, str]]] = {
     "completed_to_100B_ms": (0, 100, "completion time of connections of at most 100 bytes, median, ms"),
@@ -53,7 +54,14 @@ OF_WINDOWS: Final[Mapping[str, str]] = {
 }
 """Measures that need the study's `windows`, with their names in tables."""
 
-SAMPLES: Final[Mapping[str, str]] = {**_FIRST, **_FAIRNESS, **_SMOOTHED, **_CONNECTIONS, **OF_WINDOWS}
+SAMPLES: Final[Mapping[str, str]] = {
+    **_FIRST,
+    **_FAIRNESS,
+    **_SMOOTHED,
+    **_MARKS,
+    **_CONNECTIONS,
+    **OF_WINDOWS,
+}
 """Measures from the samples of a trial, with their names in tables."""
 
 _KEY: Final = ("cell", "trial")
@@ -86,6 +94,8 @@ def samples(
       there got in each bin of `BIN_MS` after the warm-up, where n is at least 2. Receivers are sampled; null
       where samples are farther apart than `FARTHEST_MS` (Jain, Chiu and Hawe, DEC-TR-301, 1984).
     - `srtt_p95_ms`: mean over the flows of the 95 % quantile of the samples of the smoothed RTT.
+    - `marks_per_rtt`: mean over the flows of the packets per second that were delivered with a CE mark after
+      the warm-up, by the mean of the smoothed RTT.
     - `handshake_p50_ms`: median over the connections of `requests` and `workload` that began after the
       warm-up.
     - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
@@ -100,6 +110,7 @@ def samples(
         (_FIRST, _first_segments),
         (_FAIRNESS, _fairness),
         (_SMOOTHED, _smoothed),
+        (_MARKS, _marks),
         (_CONNECTIONS, _connections),
     )
     for names, measure in parts:
@@ -220,6 +231,17 @@ def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFra
         pl.when(enough).then(pl.col("srtt_ms").quantile(0.95, "linear")).alias("srtt_p95_ms")
     )
     return each.group_by(_KEY).agg(pl.col("srtt_p95_ms").mean())
+
+
+def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    per_s = pl.col("delivered_ce_packets").sum() / pl.col("seconds").sum()
+    each = (
+        tables.intervals.filter(_of(group) & ~pl.col("warmup"))
+        .join(trials, on=_KEY)
+        .group_by(_FLOW)
+        .agg((per_s * pl.col("srtt_ms").mean() / 1000).alias("marks_per_rtt"))
+    )
+    return each.group_by(_KEY).agg(pl.col("marks_per_rtt").mean())
 
 
 def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:

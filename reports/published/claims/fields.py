@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Measures of the ECN field of a trial's packets, as one row; they need captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from reports.published.claims.samples import names_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from reports.result.load import RunTables
+
+_SENT: Final[Mapping[str, str]] = {
+    "ect1_percent": "packets with payload that the sender sends first with ECT(1), %",
+    "ect1_packets": "packets with payload and ECT(1) that the sender sends",
+    "marked_not_ect_packets": "packets without ECT that the queue marks",
+}
+_COUNTED: Final[Mapping[str, str]] = {
+    "ce_counted_percent": "CE marks that the receiver reports, % of those applied"
+}
+_CHANGED: Final[Mapping[str, str]] = {
+    "recoloured_packets": "packets that leave the queue with Not-ECT, ECT(0) or ECT(1) and came with another"
+}
+
+FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_CHANGED}
+"""Measures of ECN fields, with their names in tables."""
+
+_KEY: Final = ("cell", "trial")
+_CODEPOINTS: Final = ("not_ect_packets", "ect0_packets", "ect1_packets")
+
+
+def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFrame:
+    """Return a row per valid trial: `cell`, `trial` and the columns `FIELDS`, null where it has no captures.
+
+    Null are also those that are not among `asked`. Group `all` is all flows. They are
+
+    - `ect1_percent`: of the packets with payload that are no repetitions, as they arrive at the queue.
+    - `ect1_packets`, `marked_not_ect_packets`: counts of packets with payload, repetitions among them.
+    - `ce_counted_percent`: marks that the ACE field reports, of those of packets that left the queue; null
+      without marks. Marks that were under way at the end are not reported, so that it is a little below 100.
+    - `recoloured_packets`: for each codepoint but CE, by how many packets more leave the queue with it than
+      came with it, which nothing but a change of the field can make. Drops may hide some.
+    """
+    found = tables.trials.filter(pl.col("status") == "ok").select(_KEY)
+    for names, measure in ((_SENT, _sent), (_COUNTED, _counted), (_CHANGED, _changed)):
+        if names_asked(names, asked):
+            found = found.join(measure(tables, group), on=_KEY, how="left")
+    missing = [pl.lit(None, pl.Float64).alias(name) for name in FIELDS if name not in found.columns]
+    return found.with_columns(missing).select(*_KEY, *FIELDS)
+
+
+def _of(group: str) -> pl.Expr:
+    return pl.lit(value=True) if group == "all" else pl.col("group") == group
+
+
+def _sent(tables: RunTables, group: str) -> pl.DataFrame:
+    is_ect1 = pl.col("ecn") == "ect1"
+    unlawful = (pl.col("ecn") == "not-ect") & pl.col("marked").fill_null(value=False)
+    return (
+        tables.scan("packets")
+        .filter(_of(group))
+        .group_by(_KEY)
+        .agg(
+            (is_ect1.filter(~pl.col("retransmit")).mean() * 100).alias("ect1_percent"),
+            is_ect1.sum().cast(pl.Float64).alias("ect1_packets"),
+            unlawful.sum().cast(pl.Float64).alias("marked_not_ect_packets"),
+        )
+        .collect()
+    )
+
+
+def _counted(tables: RunTables, group: str) -> pl.DataFrame:
+    marked = pl.col("ce_packets").sum()
+    reported = pl.when(marked > 0).then(pl.col("ace_packets").sum() / marked * 100)
+    return tables.accecn.filter(_of(group)).group_by(_KEY).agg(reported.alias("ce_counted_percent"))
+
+
+def _changed(tables: RunTables, group: str) -> pl.DataFrame:
+    forward = tables.codepoints.filter(_of(group) & (pl.col("direction") == "forward"))
+    sides = [
+        forward.filter(pl.col("place") == place).group_by(_KEY).agg(pl.col(_CODEPOINTS).sum())
+        for place in ("before", "behind")
+    ]
+    both = sides[0].join(sides[1], on=_KEY, suffix="_behind")
+    gained = [
+        (pl.col(f"{name}_behind").cast(pl.Int64) - pl.col(name).cast(pl.Int64)).clip(lower_bound=0)
+        for name in _CODEPOINTS
+    ]
+    return both.select(*_KEY, pl.sum_horizontal(gained).cast(pl.Float64).alias("recoloured_packets"))
