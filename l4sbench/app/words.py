@@ -37,7 +37,7 @@ class Term:
     Attributes:
         name: as matrices and commands state it.
         kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix`,
-            `topology`, `workload` or, of the glossary, `word`.
+            `topology`, `workload`, `sheet`, `row of a sheet` or, of the glossary, `word`.
         about: a sentence or more.
         facts: pairs of heading and text.
         params: parameters of a queue or congestion control.
@@ -62,6 +62,7 @@ KINDS: Final[Mapping[str, str]] = {
     "matrix": "matrix",
     "topology": "topology",
     "workload": "workload",
+    "sheet": "sheet",
 }
 """Word by which a command asks for one kind of thing -> the kind of `Term`."""
 
@@ -72,6 +73,7 @@ LISTS: Final[Mapping[str, str]] = {
     "rules": "rules for verdicts",
     "matrices": "matrices that ship with l4sbench",
     "topologies": "named nodes and networks, for the factor topology",
+    "sheets": "requirements of standards, for l4sbench conform",
     "runs": "run directories",
 }
 """Everything that can be listed."""
@@ -87,13 +89,16 @@ def explain(name: str, catalog: Catalog, kind: str = "") -> tuple[Term, ...]:
     """Return everything that a name means; names of factors may lack their first part, or have any group's.
 
     Args:
-        name: the name; of a topology, also the path of its file.
+        name: the name; of a topology, also the path of its file; of a row of a sheet, `SHEET/ROW`.
         catalog: the queues and congestion controls that there are.
         kind: only things of this kind, one of `KINDS`; empty: of every kind.
 
     Raises:
         InputError: it means nothing; the hint has similar names. Or a topology's file is not valid.
     """
+    sheet, slash, row = name.partition("/")
+    if slash and sheet in standards():
+        return (_row_of_sheet(sheet, row),)
     if kind == "topology" or (not kind and is_path(name)):
         return (_drawn(find_topology(name)),)
     factor, equals, value = name.partition("=")
@@ -150,6 +155,47 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     yield from (Term(rule.name, "rule", rule.about, rule.facts) for rule in shipped.rules)
     yield from (Term(name, "topology", "", ()) for name in offered())
     yield from (Term(one.name, "workload", one.about, one.facts) for one in shipped.workloads)
+    yield from map(_sheet, standards())
+
+
+def standards() -> tuple[str, ...]:
+    """Return the names of all sheets."""
+    from reports.published.standards.model import offered as sheets_offered
+
+    return sheets_offered()
+
+
+def _sheet(name: str) -> Term:
+    from reports.published.standards.model import load_sheet
+
+    found = load_sheet(name)
+    rows = ((f"{row.id}, {row.level.value}", row.requires.strip()) for row in found.rows)
+    run = ("run", f"l4sbench conform {name} --cc NAME --aqm NAME")
+    return Term(name, "sheet", f"{found.document}. {found.about.strip()}", (run, *rows))
+
+
+def _row_of_sheet(sheet: str, name: str) -> Term:
+    """Return a row with its limits. Raises InputError if the sheet has no such row."""
+    import json
+
+    from reports.published.standards.model import load_sheet
+    from reports.published.standards.render import filters, limits, measure
+
+    found = load_sheet(sheet)
+    row = found.row(name)
+    facts = [("section", f"{row.section} of {found.document}"), ("level", row.level.value)]
+    facts += [("applies to", f"a {row.applies.value}{' for L4S' if row.l4s_only else ''}")]
+    if row.not_possible:
+        facts.append(("not possible here", row.not_possible))
+    else:
+        facts.append(("matrix", json.dumps(found.content(row)[0], ensure_ascii=False)))
+    for claim in row.claims:
+        where = f", where {' '.join(filters(claim))}" if claim.where else ""
+        facts.append(("claim", f"{measure(claim)} {limits(claim)}{where}"))
+    facts += [("must fail", f"{one.candidate}, as {one.because}") for one in row.controls]
+    facts += [("remark", row.remark.strip())] if row.remark else []
+    run = ("run", f"l4sbench conform {sheet} --row {row.id} --cc NAME")
+    return Term(f"{sheet}/{row.id}", "row of a sheet", row.requires.strip(), (*facts, run))
 
 
 def _drawn(found: Topology) -> Term:
@@ -294,6 +340,13 @@ def _matrix(one: ShippedMatrix) -> Term:
     if one.quick:
         facts.append(("quick", f"l4sbench run {one.name} --quick"))
     return Term(one.name, "matrix", one.about, tuple(facts))
+
+
+def sheets() -> list[Row]:
+    """Return a row for every sheet that ships with l4sbench."""
+    from reports.published.standards.render import listed
+
+    return list(listed(standards()))
 
 
 def topologies() -> list[Row]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog.describe import Description
 
 _WIDTH: Final = 100
-_NUMBERS: Final = frozenset({"cells", "nodes"})
+_NUMBERS: Final = frozenset({"cells", "nodes", "rows", "measured"})
 _STUDY: Final = "study"
 
 
@@ -30,7 +30,7 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "list",
         list_all,
-        help="list queues, congestion controls, factors, rules, matrices, topologies or runs",
+        help="list queues, congestion controls, factors, rules, matrices, topologies, sheets or runs",
         examples=(
             "l4sbench list",
             "l4sbench list queues",
@@ -42,7 +42,7 @@ def add_parser(commands: Subparsers) -> None:
         "what",
         nargs="?",
         metavar="WHAT",
-        help="one of queues, ccs, factors, rules, matrices, topologies, runs",
+        help="one of queues, ccs, factors, rules, matrices, topologies, sheets, runs",
     )
     listing.add_argument(
         "words", nargs="*", default=[], metavar="WORD", help="only rows that have all of these words"
@@ -54,13 +54,14 @@ def add_parser(commands: Subparsers) -> None:
         commands,
         "explain",
         explain,
-        help="explain a queue, congestion control, factor, parameter, key, rule, matrix, topology, workload "
-        "or word",
+        help="explain a queue, congestion control, factor, parameter, key, rule, matrix, topology, workload, "
+        "sheet or word",
         examples=(
             "l4sbench explain dualpi2",
             "l4sbench explain aqm.target",
             "l4sbench explain l4s.rtt_target",
             "l4sbench explain undecided                   (a word of the table or the documents)",
+            "l4sbench explain rfc9331/A7                  (a requirement, with its limits)",
             "l4sbench explain topology parking-lot        (draws it; a file of your own, too: ./mine.yml)",
         ),
     )
@@ -69,7 +70,7 @@ def add_parser(commands: Subparsers) -> None:
         nargs="+",
         metavar="NAME",
         help="its name, or the part of it behind the dot; before it, if you like, what it is: queue, cc, "
-        "factor, parameter, key, rule, matrix, topology or workload",
+        "factor, parameter, key, rule, matrix, topology, workload or sheet",
     )
     explaining.add_argument("--json", action="store_true", help="print everything as JSON")
     add_catalog(explaining)
@@ -133,6 +134,7 @@ def _rows(args: argparse.Namespace) -> Sequence[Row]:
         "rules": words.rules,
         "matrices": words.matrices,
         "topologies": words.topologies,
+        "sheets": words.sheets,
     }
     if args.what == "runs":
         return _runs(args)

@@ -131,6 +131,15 @@ class Document:
         below = [found for found in self._marks if found[: len(path)] == path]
         return frozenset(self.where(found, key=key) for found in below for key in (True, False))
 
+    def below(self, path: KeyPath, content: Tree) -> Document:
+        """Return the part at `path` as a document of its own with `content`, which may be of somewhere else.
+
+        What the part does not state has its position.
+        """
+        size = len(path)
+        marks = {found[size:]: mark for found, mark in self._marks.items() if found[:size] == path}
+        return Document(self.name, content, _marks=marks)
+
     def problem(self, flaw: Flaw) -> Problem:
         """Return a flaw with its position, that of the value at its path."""
         return Problem(self.where(flaw.path), dotted(flaw.path), flaw.message, flaw.hint)
@@ -553,7 +562,7 @@ def _message(details: ErrorDetails) -> str:
         limit = f"{limit:g}" if isinstance(limit, float) else limit
         return f"{given} is out of range; it must be {_RANGES[kind]} {limit}"
     match kind:
-        case "literal_error":
+        case "literal_error" | "enum":
             return f"expected {limits['expected']}, not {given}".replace("'", "")
         case "string_pattern_mismatch":
             return f"{given} does not match the pattern {limits['pattern']}"

@@ -25,6 +25,9 @@ from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.topology import find_topology
 from reports.compare import load_margins
 from reports.published.claims import load_study
+from reports.published.standards import load_margins as load_limits
+from reports.published.standards import load_sheet
+from reports.published.standards.candidates import load_candidate
 from reports.result.regret import load_prevalence
 from reports.result.rules import read_rule
 
@@ -40,13 +43,16 @@ ERRORS: Final = ROOT / "tests" / "errors"
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "claims": lambda path, _: load_study(str(path)),
     "images": lambda path, _: read_image(path),
+    "limits": lambda path, _: load_limits(path),
     "inventories": lambda path, _: hosts_of(read_inventory(path), str(path)),
     "margins": lambda path, _: load_margins(path),
     "matrix": Matrix.load,
     "modules": lambda path, _: read_entry(path),
     "prevalence": lambda path, _: load_prevalence(path),
     "rules": lambda path, _: read_rule(path),
+    "senders": lambda path, _: load_candidate(path),
     "slices": lambda path, _: load_slice_file(path),
+    "standards": lambda path, _: load_sheet(str(path)),
     "topologies": lambda path, _: find_topology(str(path)),
     "workloads": lambda path, _: read_workload(path),
 }
@@ -77,6 +83,7 @@ GOOD: Final = {
     "margins": ROOT / "reports" / "compare" / "default.yml",
     "modules": ROOT / "kernels" / "tcp_prague" / "module.yml",
     "rules": ROOT / "reports" / "result" / "rules" / "l4sbench1.yml",
+    "standards": ROOT / "reports" / "published" / "standards" / "rfc9331.yml",
     "topologies": ROOT / "matrices" / "topologies" / "parking-lot.yml",
 }
 JUNK: Final = [None, True, -1, 10**30, 0.5, "", "x" * 300, "{limit", "*", [], {}, [[1]], {"a": {"b": 1}}]
