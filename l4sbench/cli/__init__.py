@@ -20,6 +20,7 @@ from l4sbench.cli import (
     collect,
     compare,
     completion,
+    conform,
     docs,
     doctor,
     history,
@@ -59,6 +60,7 @@ _COMMANDS: Final = (
     report,
     show,
     compare,
+    conform,
     history,
     bundle,
     clean,
@@ -74,7 +76,7 @@ _COMMANDS: Final = (
 _EPILOG: Final = """\
 exit codes:
   0    ok
-  1    a trial failed or is invalid, or a comparison found a regression
+  1    a trial failed or is invalid, a comparison found a regression, or a MUST of a standard fails
   2    bad input: a matrix, a filter, a name
   3    the testbed, or a place such as the folder for results, cannot be used
   4    a bug in l4sbench; the traceback is saved

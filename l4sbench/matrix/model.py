@@ -19,7 +19,7 @@ from l4sbench.matrix.expand import Expansion, expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.own import own_executables, own_topologies
 from l4sbench.matrix.patterns import select
-from l4sbench.matrix.reading import MatrixSource, Variant, read_source
+from l4sbench.matrix.reading import MatrixSource, Variant, read_source, source_of
 from l4sbench.matrix.writing import as_yaml
 from l4sbench.text.wording import quoted, quoted_name
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from l4sbench.disk.document import Document
     from l4sbench.facts.cell import Cell
 
 DEFAULT_TRIALS = 3
@@ -187,6 +188,20 @@ class Matrix:
             origin=settings.get("origin", ""),
             licence=settings.get("licence", ""),
         )
+
+    @staticmethod
+    def cells_of(document: Document, catalog: Catalog, *, quick: bool = False) -> tuple[Cell, ...]:
+        """Return the cells of a document that has the content of a matrix file, or of its quick variant.
+
+        Raises:
+            InputError: all problems of the content.
+        """
+        source = source_of(document, quick=quick)
+        problems = list(source.problems)
+        _, expansion = _expanded(source, catalog, problems)
+        if problems:
+            raise InputError(reported(problems))
+        return expansion.cells
 
     def where(self, factor: str) -> str:
         """Return the position at which the file states a factor or flow group, else what it belongs to."""

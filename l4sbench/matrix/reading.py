@@ -170,6 +170,17 @@ def read_source(
     return (_changed(source, given) if given else source), data
 
 
+def source_of(document: Document, *, quick: bool = False) -> MatrixSource:
+    """Return the source of a document that has the content of a matrix file, or of its quick variant.
+
+    Raises:
+        InputError: there are too many problems to go on; others are in `MatrixSource.problems`.
+    """
+    path = Path(document.name)
+    source = _Reader().source(document, path, (path.resolve(),))
+    return source.quick.source if quick and source.quick is not None else source
+
+
 class _Reader:
     """Reads the files of one matrix. Many may extend the same file, so what was read is kept."""
 

@@ -664,6 +664,7 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
             ROOT / "reports/published/claims/segsize26.yml",
             ("report", str(run), "aqm=*", "--claims", "./d.yml"),
         ),
+        (ROOT / "reports/published/standards/rfc9331.yml", ("conform", "./d.yml", "--cc", "nobody")),
         (ROOT / "matrices/topologies/parking-lot.yml", ("explain", "topology", "./d.yml")),
         (ROOT / "matrices/topologies/line6.yml", ("explain", "./d.yml", "--json")),
         (errors / "slices/wrong.yaml", ("slice", "plan", "d.yaml", "--offline")),
@@ -673,6 +674,7 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
     source, command = rng.choice(choices)
     name = next(word.removeprefix("./") for word in command if word.startswith(("d.y", "./d.y")))
     text = source.read_text(encoding="utf-8").replace(f"topology: {source.stem}\n", "topology: d\n")
+    text = text.replace(f"sheet: {source.stem}\n", "sheet: d\n")
     (folder / name).write_bytes(damaged_yaml(rng, text))
     if rng.random() < 0.05:
         damaged_file(rng, folder / name)

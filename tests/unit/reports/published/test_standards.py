@@ -34,8 +34,9 @@ Got = Mapping[str, Sequence[float]]
 
 def sheet(*claims: Mapping[str, Any], level: str = "MUST", more: int = 0, **row: Any) -> Sheet:
     """Return a sheet of a row with these claims, and `more` that are like it."""
-    own = {"section": "1", "level": level, "requires": "It is so.", "applies": "sender", "groups": ["new"]}
-    own |= {"matrix": {"rate": "100mbit"}, "claims": [{"threshold": "proposed"} | claim for claim in claims]}
+    own: dict[str, Any] = {"section": "1", "level": level, "requires": "It is so.", "applies": "sender"}
+    own |= {"groups": ["new"], "matrix": {"rate": "100mbit"}}
+    own |= {"claims": [{"threshold": "proposed", **claim} for claim in claims]}
     listed = [own | row | {"id": f"A{number}"} for number in range(1, more + 2)]
     return Sheet.model_validate({"sheet": "s", "document": "RFC 0", "about": "About.", "rows": listed})
 

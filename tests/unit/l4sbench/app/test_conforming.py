@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Candidates put into sheets, and the matrix of all cells; nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from l4sbench.app.conforming import Conforming, candidate_of, conforming
+from l4sbench.app.prepare import RunOptions
+from l4sbench.catalog import Catalog
+from l4sbench.cli import main
+from l4sbench.errors import InputError
+from reports.published.standards import Outcome, load_sheet, offered
+from reports.published.standards.model import Kind
+
+HEAD = "sheet: s\ndocument: RFC 0\nabout: About.\ntrials: 4\nquick_trials: 2\nrows:\n"
+PAIR = "rate: 10mbit, rtt: 10ms, duration: 5s"
+CLAIM = "claims: [{measure: ratio_per_flow, at_most: 2, threshold: stated}]"
+Make = Callable[..., Conforming]
+
+
+def row(name: str, matrix: str, more: str = CLAIM, applies: str = "sender") -> str:
+    about = f'id: {name}\nsection: "1"\nlevel: MUST\nrequires: It is so.\napplies: {applies}\n'
+    return indent(f"{about}matrix: {{{matrix}}}\n{more}\n", "    ").replace("    id", "  - id", 1)
+
+
+SENDERS = row("A1", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}, classic: {{cc: reno}}}}, quick: {{}}") + row(
+    "A2",
+    f"{PAIR}, flows: {{l4s: {{}}, classic: {{cc: reno}}}}, axes: {{aqm: [fifo, codel]}}",
+    CLAIM.replace("at_most", "than: cubic, at_most"),
+)
+FOUR = row(
+    "A3",
+    f"{PAIR}, aqm: fifo, topology: dumbbell, flows: {{a: {{}}, b: {{count: 2}}}}",
+    f"groups: [a, b]\n{CLAIM}",
+)
+QUEUES = row("C1", f"{PAIR}, flows: {{l4s: {{cc: prague}}, classic: {{cc: reno}}}}", applies="queue")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def build(
+        stated: str, senders: str = "", queues: str = "", quick: bool = False, **choices: object
+    ) -> Conforming:
+        file = tmp_path / "s.yml"
+        file.write_text(HEAD + stated, encoding="utf-8")
+        options = RunOptions(quick=quick, runs=tmp_path / "runs")
+        return conforming(load_sheet(str(file)), senders.split(), queues.split(), options, **choices)  # type: ignore[arg-type]
+
+    return build
+
+
+def cells(found: Conforming) -> list[str]:
+    assert found.prepared is not None
+    return [cell.slug for cell in found.prepared.matrix.cells]
+
+
+def test_rows_share_cells_and_have_those_that_they_compare_with(make: Make) -> None:
+    found = make(SENDERS + FOUR, "prague cubic")
+    assert found.prepared is not None
+    assert (found.prepared.matrix.name, found.prepared.matrix.trials.max) == ("s-prague-cubic", 4)
+    assert [cell.group_names for cell in found.prepared.matrix.cells].count(("a", "b")) == 2
+    assert len(cells(found)) == 6  # fifo and codel with both, and two of A3; A1 and the comparison add none
+    by_row = {(case.row.id, case.candidate): case for case in found.cases}
+    (alone,) = by_row["A1", "prague"].places
+    assert alone.cell in by_row["A2", "prague"].cells
+    others = by_row["A2", "prague"].others["cubic"]
+    assert [place.values for place in others] == [{"aqm": "fifo"}, {"aqm": "codel"}]
+    assert {place.cell for place in others} == {place.cell for place in by_row["A2", "cubic"].places}
+
+
+def test_a_row_is_a_part_of_the_same_run(make: Make) -> None:
+    found = make(SENDERS + FOUR, "prague", rows=["A1"])
+    assert found.prepared is not None
+    assert [case.row.id for case in found.cases] == ["A1"]
+    assert len(found.prepared.matrix.cells) == 1
+    assert len(found.prepared.whole.cells) == 5
+    with pytest.raises(InputError, match="s has no row A4; choose from A1, A2, A3"):
+        make(SENDERS + FOUR, "prague", rows=["A4"])
+
+
+def test_quick_leaves_out_rows_without_a_variant(make: Make) -> None:
+    found = make(SENDERS, "prague", quick=True)
+    assert found.left_out == ("A2",)
+    assert found.prepared is not None
+    assert (found.prepared.matrix.name, found.prepared.matrix.trials.max) == ("s-prague-quick", 2)
+    assert len(cells(found)) == 1
+
+
+def test_what_does_not_apply_has_no_cells(make: Make) -> None:
+    found = make(
+        SENDERS.replace("applies: sender", "applies: sender\n    l4s_only: true") + QUEUES, "reno", "codel"
+    )
+    outcomes = {(case.row.id, case.candidate): case.hindrance for case in found.cases}
+    assert outcomes["A1", "reno"] == (Outcome.NOT_APPLICABLE, "reno does not send ECT(1)")
+    assert outcomes["C1", "reno"] == (Outcome.NOT_APPLICABLE, "the row is about a queue")
+    assert outcomes["C1", "codel"] is None
+    assert len(cells(found)) == 1
+    assert make(SENDERS, "", "codel").prepared is None
+
+
+def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> None:
+    found = make(
+        row("A1", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}}}, axes: {{l4s.ecn: ['off']}}"), "prague cubic"
+    )
+    hindrances = [case.hindrance for case in found.cases]
+    assert hindrances[0] is not None
+    assert hindrances[0][0] is Outcome.NOT_POSSIBLE
+    assert "s.yml:12:" in hindrances[0][1]
+    assert "prague does not support ECN mode off" in hindrances[0][1]
+    assert hindrances[1] is None
+
+
+def test_controls_take_the_place_of_candidates(make: Make) -> None:
+    control = f"{CLAIM}\ncontrols: [{{candidate: bbr1, because: it starves others}}]"
+    found = make(SENDERS + row("A4", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}}}", control), controls=True)
+    assert [(case.row.id, case.candidate) for case in found.cases] == [("A4", "bbr1")]
+    with pytest.raises(InputError, match="s has no negative controls"):
+        make(SENDERS, controls=True)
+    with pytest.raises(InputError, match="there is no candidate"):
+        make(SENDERS)
+
+
+def test_candidates_have_parameters() -> None:
+    catalog = Catalog.load()
+    found = candidate_of("dualpi2:min_qlen_step=2p:target=10ms", Kind.QUEUE, catalog)
+    assert found.factors == {"aqm": "dualpi2", "aqm.min_qlen_step": "2p", "aqm.target": "10ms"}
+    assert candidate_of("fq_codel", Kind.QUEUE, catalog).factors == {"aqm": "fq-codel"}
+    assert candidate_of("cubic:ecn=classic", Kind.SENDER, catalog).factors == {
+        "cc": "cubic",
+        "ecn": "classic",
+    }
+    for text, message in (
+        ("prage", "did you mean prague"),
+        ("prague:falback=on", "did you mean fallback"),
+        ("prague:fallback", "'fallback' is not a valid PARAMETER=VALUE"),
+        ("prague:fallback=[on]", "is not a valid value of fallback"),
+    ):
+        with pytest.raises(InputError, match=message):
+            candidate_of(text, Kind.SENDER, catalog)
+
+
+def test_a_sender_of_one_s_own_is_a_file(make: Make, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yml"
+    mine.write_text("candidate: mine\nflow: {send: paced, rate: 1mbit, codepoint: ect1}\n", encoding="utf-8")
+    found = make(SENDERS, str(mine))
+    assert [case.candidate for case in found.cases] == ["mine", "mine"]
+    assert cells(found)[0].startswith("fifo_1bdp_10mbit_10ms_reno_paced")
+
+
+@pytest.mark.parametrize("name", offered())
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_row_of_a_sheet_has_cells(name: str, quick: bool, tmp_path: Path) -> None:
+    sheet = load_sheet(name)
+    options = RunOptions(quick=quick, runs=tmp_path)
+    found = conforming(sheet, ["prague"], ["dualpi2"], options)
+    measured = {case.row.id for case in found.cases if case.cells}
+    assert measured == {row.id for row in sheet.measured} - set(found.left_out)
+    if any(row.controls for row in sheet.rows):
+        assert all(case.cells for case in conforming(sheet, [], [], options, controls=True).cases)
+
+
+def test_bad_input_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (["rfc9331"], "there is no candidate"),
+        (["rfc9933", "--cc", "prague"], "no sheet is called rfc9933"),
+        (["rfc9331", "--cc", "prague", "--row", "Z9"], "rfc9331 has no row Z9"),
+    ):
+        assert main(["conform", *words]) == 2
+        assert message in capsys.readouterr().err
