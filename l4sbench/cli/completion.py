@@ -198,6 +198,7 @@ def _words() -> dict[str, list[str]]:
         "testbeds": ["virtual", "ssh:", "fabric", "dask:"],
         "studies": list(studies()),
         "claims": list(claims()),
+        "sheets": list(words.standards()),
     }
 
 
@@ -214,9 +215,9 @@ def _values(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[s
     *before, typed = words[begin + 1 :] or ("",)
     found: list[str] = []
     with suppress(L4sbenchError, SystemExit):
-        if before[:1] == ["init"]:
+        if before[:1] == ["init"] or before[-1:] in (["--cc"], ["--aqm"]):
             catalog = Catalog.load()
-            queues = before[-1] == "--queues"
+            queues = before[-1] in ("--queues", "--aqm")
             found = offers.listed(catalog.queues if queues else catalog.congestion_controls, typed)
         elif before[:2] == ["lab", "remove"] or before[-1:] in (["--lab"], ["--name"]):
             found = offers.listed((lab.name for lab in labs() if lab.name != DEFAULT_LAB), typed)
@@ -257,8 +258,9 @@ _LISTED: Final = {
     "what": "lists",
     "on": "testbeds",
     "page": "pages",
+    "sheet": "sheets",
 }
-_WITH_FILES: Final = frozenset({"matrices"})
+_WITH_FILES: Final = frozenset({"matrices", "sheets"})
 _WITH_COMMAS: Final = frozenset({"QUEUES", "AGAINST", "CC"})
 _RUNS: Final = frozenset({"run", "base", "new"})
 

@@ -50,13 +50,16 @@ def add_parser(commands: Subparsers) -> None:
         ),
     )
     parser.add_argument("sheet", metavar="SHEET", help="a sheet's name, or a .yml file")
-    for name, what in (("cc", "senders: congestion controls, or .yml files"), ("aqm", "queues")):
+    for name, shown, what in (
+        ("cc", "CC", "senders: congestion controls, or .yml files"),
+        ("aqm", "QUEUES", "queues"),
+    ):
         parser.add_argument(
             f"--{name}",
             action="append",
             default=[],
-            metavar="NAME[,NAME]",
-            help=f"{what}, with parameters as NAME:PARAMETER=VALUE; may be repeated",
+            metavar=shown,
+            help=f"{what}, separated by commas, with parameters as NAME:PARAMETER=VALUE; may be repeated",
         )
     parser.add_argument(
         "--row", action="append", default=[], metavar="ID", help="only this row; may be repeated"
