@@ -19,9 +19,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from l4sbench.app.prepare import RunOptions, prepare
+from l4sbench.app.reading import reading
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, suggest
-from l4sbench.facts.factors import GROUP_FACTORS, column_of, refers
+from l4sbench.facts.factors import GROUP_FACTORS, column_of, name_of, refers
 from l4sbench.text.parameters import plain
 from l4sbench.text.wording import quoted
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from reports.published.claims.model import Scalar
-    from reports.published.standards import Case, Conformance, Place, Row, Sheet
-    from reports.published.standards.model import Control, Kind
+    from reports.published.standards import Case, Conformance, Place, Requirement, RequirementSheet
+    from reports.published.standards.model import Kind, NegativeControl
 
 _FILES: Final = (".yml", ".yaml")
 _NOT_IN_NAME: Final = re.compile("[^A-Za-z0-9._]+")
@@ -57,7 +58,7 @@ class Candidate:
     path: Mapping[str, Scalar]
     l4s: bool
 
-    def put_into(self, stated: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    def put_into(self, stated: Mapping[str, Any], row: Requirement) -> dict[str, Any]:
         """Return the content of a row's matrix with the candidate put in."""
         from reports.published.standards.model import Kind
 
@@ -140,7 +141,7 @@ class Conforming:
         left_out: Ids of rows that only the whole sheet measures.
     """
 
-    sheet: Sheet
+    sheet: RequirementSheet
     cases: tuple[Case, ...]
     prepared: Prepared | None
     left_out: tuple[str, ...]
@@ -150,12 +151,14 @@ class Conforming:
         from reports.published.standards import judge
         from reports.result.load import load
 
-        tables = load(run) if run is not None else None
-        return judge(tables, self.sheet, self.cases, self.left_out)
+        if run is None:
+            return judge(None, self.sheet, self.cases, self.left_out)
+        with reading(run):
+            return judge(load(run), self.sheet, self.cases, self.left_out)
 
 
 def conforming(
-    sheet: Sheet,
+    sheet: RequirementSheet,
     senders: Sequence[str],
     queues: Sequence[str],
     options: RunOptions,
@@ -187,7 +190,7 @@ def conforming(
     maker = _Maker(sheet, catalog, quick=options.quick)
     kept = [row for row in sheet.rows if not maker.leaves_out(row)]
     if controls:
-        pairs: list[tuple[Row, Candidate, Control | None]] = [
+        pairs: list[tuple[Requirement, Candidate, NegativeControl | None]] = [
             (row, candidate_of(control.candidate, row.applies, catalog), control)
             for row in kept
             for control in row.controls
@@ -209,32 +212,32 @@ def conforming(
 class _Maker:
     """Makes the cases of a sheet, and keeps what their cells state."""
 
-    def __init__(self, sheet: Sheet, catalog: Catalog, *, quick: bool) -> None:
+    def __init__(self, sheet: RequirementSheet, catalog: Catalog, *, quick: bool) -> None:
         self._sheet = sheet
         self._catalog = catalog
         self._quick = quick
         self.groups: list[tuple[str, ...]] = []
         self.cells: dict[str, Mapping[str, Scalar]] = {}
 
-    def leaves_out(self, row: Row) -> bool:
+    def leaves_out(self, row: Requirement) -> bool:
         """Return True if only the whole sheet measures a row."""
         return self._quick and not row.not_possible and "quick" not in self._sheet.content(row)[0]
 
-    def case(self, row: Row, candidate: Candidate, control: Control | None) -> Case:
+    def case(self, row: Requirement, candidate: Candidate, control: NegativeControl | None) -> Case:
         """Return a row with a candidate."""
-        from reports.published.standards import Case, Outcome
+        from reports.published.standards import Case, RowOutcome
         from reports.published.standards.model import Kind
 
-        def hindered(outcome: Outcome, reason: str) -> Case:
+        def hindered(outcome: RowOutcome, reason: str) -> Case:
             return Case(row, candidate.text, hindrance=(outcome, reason), control=control)
 
         if row.applies not in (candidate.kind, Kind.PAIR):
-            return hindered(Outcome.NOT_APPLICABLE, f"the row is about a {row.applies.value}")
+            return hindered(RowOutcome.NOT_APPLICABLE, f"the row is about a {row.applies.value}")
         if row.l4s_only and not candidate.l4s:
             does = "does not send ECT(1)" if candidate.kind is Kind.SENDER else "does not know ECT(1)"
-            return hindered(Outcome.NOT_APPLICABLE, f"{candidate.text} {does}")
+            return hindered(RowOutcome.NOT_APPLICABLE, f"{candidate.text} {does}")
         if row.not_possible:
-            return hindered(Outcome.NOT_POSSIBLE, row.not_possible)
+            return hindered(RowOutcome.NOT_POSSIBLE, row.not_possible)
         try:
             cells = self._cells(row, candidate)
             varying = _varying(cells)
@@ -243,10 +246,10 @@ class _Maker:
                 for text in row.others
             }
         except InputError as error:
-            return hindered(Outcome.NOT_POSSIBLE, str(error.problems[0]))
+            return hindered(RowOutcome.NOT_POSSIBLE, str(error.problems[0]))
         return Case(row, candidate.text, _places(cells, varying), others, control=control)
 
-    def _cells(self, row: Row, candidate: Candidate) -> tuple[Cell, ...]:
+    def _cells(self, row: Requirement, candidate: Candidate) -> tuple[Cell, ...]:
         """Return the cells of a row with a candidate."""
         from l4sbench.matrix import Matrix
 
@@ -266,7 +269,7 @@ def _factors(cell: Cell, candidate: Candidate, groups: Sequence[str]) -> Mapping
         value = cell.get(name)
         if value is None:
             continue
-        group, _, key = name.partition(".")
+        group, key = name_of(name).group, name_of(name).key
         own = group in groups and refers(name, "program")
         found[name] = candidate.factors[key] if own and key in candidate.factors else plain(value)
     return found
@@ -291,7 +294,11 @@ def _places(cells: Sequence[Cell], varying: Sequence[str]) -> tuple[Place, ...]:
 
 
 def _prepared(
-    sheet: Sheet, maker: _Maker, words: Sequence[str], options: RunOptions, asked: Sequence[Case] | None
+    sheet: RequirementSheet,
+    maker: _Maker,
+    words: Sequence[str],
+    options: RunOptions,
+    asked: Sequence[Case] | None,
 ) -> Prepared | None:
     """Return the run of all cells, only those of the cases `asked` for if there are such."""
     wanted = None if asked is None else frozenset[str]().union(*(case.cells for case in asked))
@@ -306,7 +313,7 @@ def _prepared(
         return prepare(file, filters, replace(options, quick=False))
 
 
-def _name_of(sheet: Sheet, words: Sequence[str], *, quick: bool) -> str:
+def _name_of(sheet: RequirementSheet, words: Sequence[str], *, quick: bool) -> str:
     name = _NOT_IN_NAME.sub("-", "-".join((sheet.sheet, *words))).strip("-.")
     if len(name) > _LONGEST_NAME:
         digest = hashlib.sha256("\n".join(words).encode(errors="surrogatepass")).hexdigest()
@@ -314,7 +321,7 @@ def _name_of(sheet: Sheet, words: Sequence[str], *, quick: bool) -> str:
     return f"{name}-quick" if quick else name
 
 
-def _matrix(sheet: Sheet, name: str, maker: _Maker, options: RunOptions) -> str:
+def _matrix(sheet: RequirementSheet, name: str, maker: _Maker, options: RunOptions) -> str:
     """Return the matrix of all cells."""
     trials = sheet.quick_trials if options.quick else sheet.trials
     groups = ", ".join(f"{json.dumps(group)}: {{}}" for group in _order(sheet, maker.groups))
@@ -332,7 +339,7 @@ def _matrix(sheet: Sheet, name: str, maker: _Maker, options: RunOptions) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _order(sheet: Sheet, groups: Iterable[Sequence[str]]) -> Iterator[str]:
+def _order(sheet: RequirementSheet, groups: Iterable[Sequence[str]]) -> Iterator[str]:
     """Return all flow groups in an order that is that of every cell, as it determines their nodes."""
     after = TopologicalSorter[str]()
     for own in dict.fromkeys(map(tuple, groups)):

@@ -22,6 +22,7 @@ from l4sbench.cli.terminal import (
     say,
     warn,
 )
+from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from l4sbench.app.conforming import Conforming
@@ -101,6 +102,8 @@ def conform(args: argparse.Namespace) -> int:
     from reports.published.standards import load_margins, load_sheet
     from reports.published.standards.render import SUITES
 
+    if args.controls and (args.cc or args.aqm):
+        raise InputError("--controls takes the candidates of the sheet", "leave out --cc and --aqm")
     if args.junit:
         refuse_other(args.junit, f'name="{SUITES}"'.encode(), "JUnit XML")
     sheet = load_sheet(args.sheet)
@@ -179,6 +182,18 @@ def _show(found: Conformance, args: argparse.Namespace) -> None:
         answer(line)
 
 
+def _command(args: argparse.Namespace) -> str:
+    """Return the command that gives the same verdicts again."""
+    words: list[str | Path] = ["l4sbench", "conform", args.sheet]
+    for option, stated in (("--cc", args.cc), ("--aqm", args.aqm), ("--row", args.row)):
+        words += [word for text in stated for word in (option, text)]
+    words += [f"--{name}" for name in ("quick", "controls") if getattr(args, name)]
+    words += ["--margins", args.margins] if args.margins else []
+    words += ["--trials", str(args.trials)] if args.trials else []
+    words += [word for folder in args.catalog for word in ("--catalog", folder)]
+    return as_command(*words)
+
+
 def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Namespace) -> None:
     """Write the verdicts and the page of trials into the run's report, and JUnit XML where asked for."""
     import json
@@ -193,9 +208,8 @@ def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Name
     stored = StoredRun(run, asked.prepared.whole)
     report = Report(stored)
     name = f"conform-{found.sheet.sheet}"
-    words = ["l4sbench", *sys.argv[1:]] if len(sys.argv) > 1 else ["l4sbench", "conform", found.sheet.sheet]
     with working("writing the report"):
-        document = report.write_beside(f"{name}.md", render.markdown(found, as_command(*words)))
+        document = report.write_beside(f"{name}.md", render.markdown(found, _command(args)))
         report.write_beside(f"{name}.json", json.dumps(render.as_document(found), indent=2) + "\n")
         page = report.write(stored.measure())
     say(f"report: {as_path(document)}")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reports.published.claims.model import Scalar
-    from reports.published.standards.model import Control, Row
+    from reports.published.standards.model import NegativeControl, Requirement
 
 
-class Outcome(StrEnum):
+class RowOutcome(StrEnum):
     """The verdict of a row, a claim or a cell."""
 
     PASS = "pass"  # noqa: S105  (no password)
@@ -53,12 +53,12 @@ class Case:
         control: The negative control that the candidate is; None for others.
     """
 
-    row: Row
+    row: Requirement
     candidate: str
     places: tuple[Place, ...] = ()
     others: Mapping[str, tuple[Place, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    hindrance: tuple[Outcome, str] | None = None
-    control: Control | None = None
+    hindrance: tuple[RowOutcome, str] | None = None
+    control: NegativeControl | None = None
 
     @property
     def cells(self) -> frozenset[str]:

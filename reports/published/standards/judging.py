@@ -23,24 +23,24 @@ from l4sbench.text.wording import counted
 from reports.published.claims.check import one_of
 from reports.published.claims.measures import MEASURES, measures
 from reports.published.claims.model import columns_of
-from reports.published.standards.cases import Case, Outcome, Place
+from reports.published.standards.cases import Case, Place, RowOutcome
 from reports.published.standards.model import Level
 from reports.result.stats import interval
 
 if TYPE_CHECKING:
-    from reports.published.standards.model import Row, RowClaim, Sheet
+    from reports.published.standards.model import Requirement, RequirementSheet, RowClaim
     from reports.result.load import RunTables
 
 Limits: TypeAlias = tuple[float | None, float | None]
 _Trials: TypeAlias = Mapping[int, float]
 """Number of a trial -> the measure in it."""
 
-_NOTHING: Final = (Outcome.NOT_POSSIBLE, Outcome.UNDECIDED)
+_NOTHING: Final = (RowOutcome.NOT_POSSIBLE, RowOutcome.UNDECIDED)
 """Outcomes of a claim in a cell that let no row pass, the one that counts first."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class RowFinding:
     """A claim in a cell.
 
     Attributes:
@@ -55,7 +55,7 @@ class Finding:
 
     claim: RowClaim
     place: Place
-    outcome: Outcome
+    outcome: RowOutcome
     trials: int = 0
     value: float | None = None
     ends: tuple[float, float] | None = None
@@ -63,10 +63,10 @@ class Finding:
 
     @property
     def room(self) -> float:
-        """How far the interval is from the nearest limit, as a share of it; negative outside."""
+        """Distance of the interval from the nearest limit, as a share of it; negative outside."""
         if self.ends is None:
             return 0.0
-        inner, outer = self.ends if self.outcome is not Outcome.FAIL else self.ends[::-1]
+        inner, outer = self.ends if self.outcome is not RowOutcome.FAIL else self.ends[::-1]
         low, high = self.claim.ends
         rooms = [] if low is None else [(inner - low) / (abs(low) or 1)]
         rooms += [] if high is None else [(high - outer) / (abs(high) or 1)]
@@ -85,17 +85,17 @@ class RowVerdict:
     """
 
     case: Case
-    outcome: Outcome
-    findings: tuple[Finding, ...] = ()
+    outcome: RowOutcome
+    findings: tuple[RowFinding, ...] = ()
     reason: str = ""
 
     @property
-    def row(self) -> Row:
+    def row(self) -> Requirement:
         """The row."""
         return self.case.row
 
     @property
-    def deciding(self) -> Finding | None:
+    def deciding(self) -> RowFinding | None:
         """The finding that decides: the one nearest to a limit, or farthest outside."""
         own = [one for one in self.findings if one.outcome is self.outcome]
         return min(own, key=lambda one: one.room, default=None)
@@ -108,14 +108,14 @@ class RowVerdict:
     @property
     def broken(self) -> bool:
         """True if a MUST fails."""
-        return self.outcome is Outcome.FAIL and self.row.level is Level.MUST
+        return self.outcome is RowOutcome.FAIL and self.row.level is Level.MUST
 
     @property
     def trusted(self) -> bool:
         """True unless this is a negative control that does not fail as it must."""
         if (control := self.case.control) is None:
             return True
-        failed = {finding.claim.key for finding in self.findings if finding.outcome is Outcome.FAIL}
+        failed = {finding.claim.key for finding in self.findings if finding.outcome is RowOutcome.FAIL}
         return control.claim in failed if control.claim else bool(failed)
 
 
@@ -129,7 +129,7 @@ class Conformance:
         left_out: Rows that were not measured because only a part was asked for.
     """
 
-    sheet: Sheet
+    sheet: RequirementSheet
     verdicts: tuple[RowVerdict, ...]
     left_out: tuple[str, ...] = ()
 
@@ -140,7 +140,7 @@ class Conformance:
 
 
 def judge(
-    tables: RunTables | None, sheet: Sheet, cases: Sequence[Case], left_out: Sequence[str] = ()
+    tables: RunTables | None, sheet: RequirementSheet, cases: Sequence[Case], left_out: Sequence[str] = ()
 ) -> Conformance:
     """Return the verdicts of cases of a sheet, from the tables of a run with their cells; None: no run."""
     looks = len(sheet.measured)
@@ -153,21 +153,21 @@ def _verdict(tables: RunTables | None, case: Case, looks: int, confidence: float
     if case.hindrance is not None:
         return RowVerdict(case, case.hindrance[0], reason=case.hindrance[1])
     if tables is None:
-        return RowVerdict(case, Outcome.UNDECIDED, reason="no cell has run")
+        return RowVerdict(case, RowOutcome.UNDECIDED, reason="no cell has run")
     wanted = case.cells if tables.cells is None else case.cells & tables.cells
     own = replace(tables, cells=wanted)
     begun = set(own.trials["cell"])
     if missing := len(case.cells - begun):
         reason = f"{missing} of {counted(len(case.cells), 'cell')} have not run"
-        return RowVerdict(case, Outcome.UNDECIDED, reason=reason)
+        return RowVerdict(case, RowOutcome.UNDECIDED, reason=reason)
     judged = _Judge(own, case, looks, confidence)
     findings = tuple(judged.findings())
     outcomes = {finding.outcome for finding in findings}
     if not findings:
-        return RowVerdict(case, Outcome.NOT_POSSIBLE, reason="no claim of the row is about a cell of it")
-    if Outcome.FAIL in outcomes:
-        return RowVerdict(case, Outcome.FAIL, findings)
-    found = next((outcome for outcome in _NOTHING if outcome in outcomes), Outcome.PASS)
+        return RowVerdict(case, RowOutcome.NOT_POSSIBLE, reason="no claim of the row is about a cell of it")
+    if RowOutcome.FAIL in outcomes:
+        return RowVerdict(case, RowOutcome.FAIL, findings)
+    found = next((outcome for outcome in _NOTHING if outcome in outcomes), RowOutcome.PASS)
     reason = next((one.reason for one in findings if one.outcome is found), "")
     return RowVerdict(case, found, findings, reason)
 
@@ -185,7 +185,7 @@ class _Judge:
         groups = {claim.group or row.groups[0] for claim in row.claims}
         self._frames = {group: measures(tables, group, asked, row.windows) for group in groups}
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RowFinding]:
         """Yield every claim in every cell that it is about."""
         asked = [(claim, place) for claim in self._case.row.claims for place in self._places(claim)]
         for claim, place in asked:
@@ -205,10 +205,10 @@ class _Judge:
             places = [place for place in places if any(place.values.get(n) != v for n, v in changed.items())]
         return places
 
-    def _finding(self, claim: RowClaim, place: Place, count: int) -> Finding:
+    def _finding(self, claim: RowClaim, place: Place, count: int) -> RowFinding:
         own = self._values(claim, place.cell)
         if not own:
-            return Finding(claim, place, Outcome.NOT_POSSIBLE, reason=self._lacking(claim, place.cell))
+            return RowFinding(claim, place, RowOutcome.NOT_POSSIBLE, reason=self._lacking(claim, place.cell))
         if claim.each_trial:
             return _each(claim, place, own)
         if claim.than is None:
@@ -216,29 +216,31 @@ class _Judge:
             return self._decided(claim, place, count, (mean, spread, len(own)))
         other = self._other(claim, place)
         if other is None:
-            return Finding(claim, place, Outcome.NOT_POSSIBLE, reason="the row has no cell to compare with")
+            return RowFinding(
+                claim, place, RowOutcome.NOT_POSSIBLE, reason="the row has no cell to compare with"
+            )
         theirs = self._values(claim, other.cell)
         both = sorted(own.keys() & theirs.keys())
         if not both:
-            return Finding(claim, place, Outcome.NOT_POSSIBLE, reason=self._lacking(claim, other.cell))
+            return RowFinding(claim, place, RowOutcome.NOT_POSSIBLE, reason=self._lacking(claim, other.cell))
         ratio = _ratio([own[trial] for trial in both], [theirs[trial] for trial in both])
         return self._decided(claim, place, count, (*ratio, len(both)))
 
     def _decided(
         self, claim: RowClaim, place: Place, count: int, found: tuple[float, float | None, int]
-    ) -> Finding:
+    ) -> RowFinding:
         mean, sd, trials = found
         passing = interval(mean, sd, trials, looks=self._looks, confidence=self._confidence)
         failing = interval(mean, sd, trials, looks=self._looks * count, confidence=self._confidence)
         if passing is None or failing is None:
             reason = "one trial has no interval"
-            return Finding(claim, place, Outcome.UNDECIDED, trials, mean, reason=reason)
+            return RowFinding(claim, place, RowOutcome.UNDECIDED, trials, mean, reason=reason)
         low, high = claim.ends
         if (low is None or passing[0] >= low) and (high is None or passing[1] <= high):
-            return Finding(claim, place, Outcome.PASS, trials, mean, passing)
+            return RowFinding(claim, place, RowOutcome.PASS, trials, mean, passing)
         if (low is not None and failing[1] < low) or (high is not None and failing[0] > high):
-            return Finding(claim, place, Outcome.FAIL, trials, mean, failing)
-        return Finding(claim, place, Outcome.UNDECIDED, trials, mean, passing)
+            return RowFinding(claim, place, RowOutcome.FAIL, trials, mean, failing)
+        return RowFinding(claim, place, RowOutcome.UNDECIDED, trials, mean, passing)
 
     def _values(self, claim: RowClaim, cell: str) -> _Trials:
         frame = self._frames[claim.group or self._case.row.groups[0]]
@@ -265,13 +267,13 @@ class _Judge:
         return f"its trials do not have this measure: {MEASURES[claim.measure]}"
 
 
-def _each(claim: RowClaim, place: Place, own: _Trials) -> Finding:
+def _each(claim: RowClaim, place: Place, own: _Trials) -> RowFinding:
     low, high = claim.ends
     values = list(own.values())
     ends = min(values), max(values)
     inside = (low is None or ends[0] >= low) and (high is None or ends[1] <= high)
-    outcome = Outcome.PASS if inside else Outcome.FAIL
-    return Finding(claim, place, outcome, len(own), fmean(values), ends)
+    outcome = RowOutcome.PASS if inside else RowOutcome.FAIL
+    return RowFinding(claim, place, outcome, len(own), fmean(values), ends)
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float | None]:

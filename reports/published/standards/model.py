@@ -131,7 +131,7 @@ class RowClaim(Threshold):
         return self.model_copy(update=stated)
 
 
-class Control(Strict):
+class NegativeControl(Strict):
     """A negative control: a candidate that must fail a row, or the row is not to be trusted.
 
     Attributes:
@@ -145,7 +145,7 @@ class Control(Strict):
     claim: str = ""
 
 
-class Row(Strict):
+class Requirement(Strict):
     """A requirement.
 
     Attributes:
@@ -175,7 +175,7 @@ class Row(Strict):
     groups: Names = ("l4s",)
     windows: tuple[Part, Part] | None = None
     claims: tuple[RowClaim, ...] = ()
-    controls: tuple[Control, ...] = ()
+    controls: tuple[NegativeControl, ...] = ()
     not_possible: str = ""
     remark: str = ""
 
@@ -206,7 +206,7 @@ class Row(Strict):
         return tuple(dict.fromkeys(claim.than for claim in self.claims if isinstance(claim.than, str)))
 
 
-class Sheet(Strict):
+class RequirementSheet(Strict):
     """The requirements of a document.
 
     Attributes:
@@ -227,7 +227,7 @@ class Sheet(Strict):
     quick_trials: Annotated[int, Field(ge=2, le=MAX_TRIALS)] = 5
     error_percent: Annotated[float, Field(gt=0, lt=50)] = 5.0
     matrices: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    rows: tuple[Row, ...]
+    rows: tuple[Requirement, ...]
     _source: Document = PrivateAttr(Document("", None))
 
     @classmethod
@@ -266,7 +266,7 @@ class Sheet(Strict):
                     (*path, key), "is a key of whole matrices; a row has none", _OF_SHEET_HINTS.get(key)
                 )
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> Requirement:
         """Return a row by its id. Raises InputError if there is none."""
         found = next((row for row in self.rows if row.id == name), None)
         if found is None:
@@ -275,7 +275,7 @@ class Sheet(Strict):
             )
         return found
 
-    def content(self, row: Row) -> tuple[Mapping[str, Any], Document]:
+    def content(self, row: Requirement) -> tuple[Mapping[str, Any], Document]:
         """Return the matrix of a row as it is stated, and the document with its positions."""
         path: KeyPath = ("rows", self.rows.index(row), "matrix")
         stated = row.matrix
@@ -285,11 +285,11 @@ class Sheet(Strict):
         return content, self._source.below(path, content)
 
     @property
-    def measured(self) -> tuple[Row, ...]:
+    def measured(self) -> tuple[Requirement, ...]:
         """The rows that have cells; verdicts of all of them together are right with the stated chance."""
         return tuple(row for row in self.rows if not row.not_possible)
 
-    def with_margins(self, margins: Margins) -> Self:
+    def with_margins(self, margins: LimitChanges) -> Self:
         """Return the sheet with other limits in place of proposed ones.
 
         Raises:
@@ -316,7 +316,7 @@ class Sheet(Strict):
         return self.model_copy(update={"rows": tuple(rows.values())})
 
 
-class Margins(Strict):
+class LimitChanges(Strict):
     """Limits in place of proposed ones: row -> claim -> limits."""
 
     margins: str
@@ -329,10 +329,10 @@ class Margins(Strict):
         self._source.refuse(flaws)
 
 
-def load_margins(path: Path) -> Margins:
+def load_margins(path: Path) -> LimitChanges:
     """Read a file of margins. Raises InputError with all problems of the file."""
     document = read(path)
-    found = document.validate(Margins)
+    found = document.validate(LimitChanges)
     document.refuse(())
     found._source = document  # noqa: SLF001  (of this module)
     return found
@@ -343,15 +343,15 @@ def offered() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yml")))
 
 
-def load_sheet(name: str) -> Sheet:
+def load_sheet(name: str) -> RequirementSheet:
     """Read a sheet by its name, or from a user's file (a path that ends in .yml).
 
     Raises:
         InputError: the name is unknown, or the file is not a sheet.
     """
     if name.endswith((".yml", ".yaml")):
-        return Sheet.read(Path(name))
+        return RequirementSheet.read(Path(name))
     if name not in offered():
         hint = did_you_mean(name, offered()) or f"choose from {', '.join(offered())}, or name a .yml file"
         raise InputError(f"no sheet is called {name}", hint)
-    return Sheet.read(FOLDER / f"{name}.yml")
+    return RequirementSheet.read(FOLDER / f"{name}.yml")

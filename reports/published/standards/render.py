@@ -12,14 +12,14 @@ from l4sbench.printable import printable
 from l4sbench.text.wording import counted
 from reports.published.claims.measures import MEASURES
 from reports.published.render import TEMPLATES
-from reports.published.standards.cases import Outcome
+from reports.published.standards.cases import RowOutcome
 from reports.render.templating import Markdown, markdown_templates, md
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.published.standards.judging import Conformance, Finding, RowVerdict
-    from reports.published.standards.model import Row, RowClaim
+    from reports.published.standards.judging import Conformance, RowFinding, RowVerdict
+    from reports.published.standards.model import Requirement, RowClaim
 
 FORMAT: Final = 1
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
@@ -33,7 +33,7 @@ HEADS: Final = ("row", "level", "candidate", "verdict", "by")
 def rows(found: Conformance) -> list[dict[str, str]]:
     """Return a row of a table per verdict, by row and candidate, without those that do not apply."""
     order = {row.id: number for number, row in enumerate(found.sheet.rows)}
-    applying = (one for one in found.verdicts if one.outcome is not Outcome.NOT_APPLICABLE)
+    applying = (one for one in found.verdicts if one.outcome is not RowOutcome.NOT_APPLICABLE)
     verdicts = sorted(applying, key=lambda verdict: order[verdict.row.id])
     return [
         dict(
@@ -56,7 +56,7 @@ def why(verdict: RowVerdict) -> str:
     return f"{measured(finding)}, {limits(finding.claim)}; {trials}, {finding.place.label}"
 
 
-def measured(finding: Finding) -> str:
+def measured(finding: RowFinding) -> str:
     """Write a measure with its interval."""
     value = _number(finding.value)
     if finding.ends is not None:
@@ -110,7 +110,7 @@ def summary(found: Conformance) -> list[str]:
     lines = []
     for candidate in found.candidates:
         own = Counter(one.outcome for one in found.verdicts if one.case.candidate == candidate)
-        counts = ", ".join(f"{own[outcome]} {outcome}" for outcome in Outcome if own[outcome])
+        counts = ", ".join(f"{own[outcome]} {outcome}" for outcome in RowOutcome if own[outcome])
         broken = [one.row.id for one in found.verdicts if one.case.candidate == candidate and one.broken]
         lines.append(f"{candidate}: {counts}" + (f"; fails MUST {', '.join(broken)}" if broken else ""))
     return lines
@@ -149,7 +149,7 @@ def _named(found: Conformance) -> list[str]:
     return sorted({finding.claim.measure for one in found.verdicts for finding in one.findings})
 
 
-def _of_row(found: Conformance, row: Row) -> list[tuple[str, ...]]:
+def _of_row(found: Conformance, row: Requirement) -> list[tuple[str, ...]]:
     return [
         (
             one.case.candidate,
@@ -190,7 +190,7 @@ def as_document(found: Conformance) -> dict[str, object]:
     }
 
 
-def _finding_document(finding: Finding) -> dict[str, object]:
+def _finding_document(finding: RowFinding) -> dict[str, object]:
     low, high = finding.ends or (None, None)
     least, most = finding.claim.ends
     return {
@@ -231,7 +231,7 @@ def as_junit(found: Conformance) -> str:
                 test.result = [] if one.trusted else [Failure(text, "not to be trusted")]
             elif one.broken:
                 test.result = [Failure(text, one.outcome.value)]
-            elif one.outcome not in (Outcome.PASS, Outcome.FAIL):
+            elif one.outcome not in (RowOutcome.PASS, RowOutcome.FAIL):
                 test.result = [Skipped(text)]
             test.system_out = text
             suite.add_testcase(test)

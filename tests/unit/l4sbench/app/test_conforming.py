@@ -15,7 +15,7 @@ from l4sbench.app.prepare import RunOptions
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
-from reports.published.standards import Outcome, load_sheet, offered
+from reports.published.standards import RowOutcome, load_sheet, offered
 from reports.published.standards.model import Kind
 
 HEAD = "sheet: s\ndocument: RFC 0\nabout: About.\ntrials: 4\nquick_trials: 2\nrows:\n"
@@ -97,8 +97,8 @@ def test_what_does_not_apply_has_no_cells(make: Make) -> None:
         SENDERS.replace("applies: sender", "applies: sender\n    l4s_only: true") + QUEUES, "reno", "codel"
     )
     outcomes = {(case.row.id, case.candidate): case.hindrance for case in found.cases}
-    assert outcomes["A1", "reno"] == (Outcome.NOT_APPLICABLE, "reno does not send ECT(1)")
-    assert outcomes["C1", "reno"] == (Outcome.NOT_APPLICABLE, "the row is about a queue")
+    assert outcomes["A1", "reno"] == (RowOutcome.NOT_APPLICABLE, "reno does not send ECT(1)")
+    assert outcomes["C1", "reno"] == (RowOutcome.NOT_APPLICABLE, "the row is about a queue")
     assert outcomes["C1", "codel"] is None
     assert len(cells(found)) == 1
     assert make(SENDERS, "", "codel").prepared is None
@@ -110,7 +110,7 @@ def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> 
     )
     hindrances = [case.hindrance for case in found.cases]
     assert hindrances[0] is not None
-    assert hindrances[0][0] is Outcome.NOT_POSSIBLE
+    assert hindrances[0][0] is RowOutcome.NOT_POSSIBLE
     assert "s.yml:12:" in hindrances[0][1]
     assert "prague does not support ECN mode off" in hindrances[0][1]
     assert hindrances[1] is None
@@ -170,6 +170,7 @@ def test_bad_input_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
         (["rfc9331"], "there is no candidate"),
         (["rfc9933", "--cc", "prague"], "no sheet is called rfc9933"),
         (["rfc9331", "--cc", "prague", "--row", "Z9"], "rfc9331 has no row Z9"),
+        (["rfc9331", "--cc", "prague", "--controls"], "--controls takes the candidates of the sheet"),
     ):
         assert main(["conform", *words]) == 2
         assert message in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_matrices_are_listed_with_their_question(capsys: pytest.CaptureFixture[s
 
 def test_without_a_choice_it_lists_the_lists(capsys: pytest.CaptureFixture[str]) -> None:
     first = [line.split()[0] for line in shown(capsys, "list").splitlines()]
-    assert first == ["list", "queues", "ccs", "factors", "rules", "matrices", "topologies", "runs"]
+    assert first == ["list", "queues", "ccs", "factors", "rules", "matrices", "topologies", "sheets", "runs"]
 
 
 def test_own_queues_are_listed_and_explained(extra: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,10 @@ def test_a_topology_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
         (["list", "quees"], "quees is not a valid list; did you mean queues or rules?"),
         (
             ["list", "zzz"],
-            "zzz is not a valid list; choose from queues, ccs, factors, rules, matrices, topologies, runs",
+            (
+                "zzz is not a valid list; choose from "
+                "queues, ccs, factors, rules, matrices, topologies, sheets, runs"
+            ),
         ),
     ],
 )

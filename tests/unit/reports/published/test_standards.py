@@ -15,15 +15,15 @@ from l4sbench.errors import InputError
 from reports.published.standards import (
     Case,
     Conformance,
-    Outcome,
     Place,
-    Sheet,
+    RequirementSheet,
+    RowOutcome,
     judge,
     load_margins,
     load_sheet,
     offered,
 )
-from reports.published.standards.model import Control
+from reports.published.standards.model import NegativeControl
 from reports.published.standards.render import as_document, as_junit, markdown, notes, rows, summary
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
@@ -32,13 +32,15 @@ Got = Mapping[str, Sequence[float]]
 """Queue -> what the new flow got in each trial, beside an old one with 10 Mbit/s."""
 
 
-def sheet(*claims: Mapping[str, Any], level: str = "MUST", more: int = 0, **row: Any) -> Sheet:
+def sheet(*claims: Mapping[str, Any], level: str = "MUST", more: int = 0, **row: Any) -> RequirementSheet:
     """Return a sheet of a row with these claims, and `more` that are like it."""
     own: dict[str, Any] = {"section": "1", "level": level, "requires": "It is so.", "applies": "sender"}
     own |= {"groups": ["new"], "matrix": {"rate": "100mbit"}}
     own |= {"claims": [{"threshold": "proposed", **claim} for claim in claims]}
     listed = [own | row | {"id": f"A{number}"} for number in range(1, more + 2)]
-    return Sheet.model_validate({"sheet": "s", "document": "RFC 0", "about": "About.", "rows": listed})
+    return RequirementSheet.model_validate(
+        {"sheet": "s", "document": "RFC 0", "about": "About.", "rows": listed}
+    )
 
 
 def tables(folder: Path, got: Got, status: str = "ok") -> RunTables:
@@ -65,7 +67,7 @@ def place(aqm: str) -> Place:
 
 
 def verdict(
-    found: RunTables, of: Sheet, *cells: str, others: Mapping[str, tuple[Place, ...]] | None = None
+    found: RunTables, of: RequirementSheet, *cells: str, others: Mapping[str, tuple[Place, ...]] | None = None
 ) -> Conformance:
     case = Case(of.rows[0], "mine", tuple(map(place, cells)), others or {})
     return judge(found, of, [case])
@@ -77,15 +79,15 @@ RATIO = {"measure": "ratio_per_flow", "at_least": 0.5, "at_most": 2}
 @pytest.mark.parametrize(
     ("goodputs", "outcome"),
     [
-        ([10.0, 11.0, 10.5], Outcome.PASS),
-        ([30.0, 31.0, 32.0], Outcome.FAIL),
-        ([1.0, 1.1, 0.9], Outcome.FAIL),
-        ([18.0, 19.0, 20.0], Outcome.UNDECIDED),  # the mean is inside, the interval is not
-        ([5.0, 15.0, 10.0], Outcome.UNDECIDED),
-        ([10.0], Outcome.UNDECIDED),
+        ([10.0, 11.0, 10.5], RowOutcome.PASS),
+        ([30.0, 31.0, 32.0], RowOutcome.FAIL),
+        ([1.0, 1.1, 0.9], RowOutcome.FAIL),
+        ([18.0, 19.0, 20.0], RowOutcome.UNDECIDED),  # the mean is inside, the interval is not
+        ([5.0, 15.0, 10.0], RowOutcome.UNDECIDED),
+        ([10.0], RowOutcome.UNDECIDED),
     ],
 )
-def test_the_whole_interval_decides(tmp_path: Path, goodputs: list[float], outcome: Outcome) -> None:
+def test_the_whole_interval_decides(tmp_path: Path, goodputs: list[float], outcome: RowOutcome) -> None:
     found = verdict(tables(tmp_path, {"fifo": goodputs}), sheet(RATIO), "fifo")
     assert [one.outcome for one in found.verdicts] == [outcome]
     (finding,) = found.verdicts[0].findings
@@ -97,25 +99,25 @@ def test_many_rows_need_narrower_intervals(tmp_path: Path) -> None:
     found = tables(tmp_path, {"fifo": [10.0, 13.0, 16.0]})
     assert (
         verdict(found, sheet(RATIO | {"at_least": 0.1, "at_most": 3}), "fifo").verdicts[0].outcome
-        is Outcome.PASS
+        is RowOutcome.PASS
     )
     many = verdict(found, sheet(RATIO | {"at_least": 0.1, "at_most": 3}, more=19), "fifo")
-    assert many.verdicts[0].outcome is Outcome.UNDECIDED
+    assert many.verdicts[0].outcome is RowOutcome.UNDECIDED
     assert "(Bonferroni)" in notes(many)[0]
 
 
 def test_a_row_fails_in_one_cell_and_passes_in_all(tmp_path: Path) -> None:
     found = tables(tmp_path, {"fifo": [10.0] * 3, "pie": [90.0] * 3, "red": [50.0] * 3, "lost": [10.0, 12.0]})
     (failed,) = verdict(found, sheet(RATIO), "fifo", "red", "pie", "lost").verdicts
-    assert failed.outcome is Outcome.FAIL
+    assert failed.outcome is RowOutcome.FAIL
     assert failed.deciding is not None
     assert failed.deciding.place.cell == "pie"  # the farthest outside
     assert failed.broken
     (expected,) = verdict(found, sheet(RATIO, level="expected"), "pie").verdicts
-    assert expected.outcome is Outcome.FAIL
+    assert expected.outcome is RowOutcome.FAIL
     assert not expected.broken
     (passed,) = verdict(found, sheet(RATIO | {"where": {"aqm": ["fifo"]}}), "fifo", "pie").verdicts
-    assert passed.outcome is Outcome.PASS
+    assert passed.outcome is RowOutcome.PASS
 
 
 def test_cells_are_compared_by_trial(tmp_path: Path) -> None:
@@ -124,37 +126,38 @@ def test_cells_are_compared_by_trial(tmp_path: Path) -> None:
     )
     claim = {"measure": "goodput_mbps", "than": {"aqm": "fifo"}, "at_least": 0.8}
     (compared,) = verdict(found, sheet(claim), "fifo", "pie").verdicts
-    assert compared.outcome is Outcome.PASS
+    assert compared.outcome is RowOutcome.PASS
     assert [finding.place.cell for finding in compared.findings] == ["pie"]
     beside = {"measure": "goodput_mbps", "than": "cubic", "at_most": 1.0}
     others = {"cubic": (place("fifo-other"),)}
     (better,) = verdict(found, sheet(beside), "fifo", others=others).verdicts
-    assert better.outcome is Outcome.PASS
+    assert better.outcome is RowOutcome.PASS
     assert better.findings[0].value == pytest.approx(10 / 11)
     (nobody,) = verdict(found, sheet(beside), "fifo").verdicts
-    assert nobody.outcome is Outcome.NOT_POSSIBLE
+    assert nobody.outcome is RowOutcome.NOT_POSSIBLE
 
 
 def test_what_may_not_happen_is_judged_trial_by_trial(tmp_path: Path) -> None:
     never = {"measure": "goodput_mbps", "at_most": 0, "each_trial": True}
     assert (
-        verdict(tables(tmp_path, {"fifo": [0.0]}), sheet(never), "fifo").verdicts[0].outcome is Outcome.PASS
+        verdict(tables(tmp_path, {"fifo": [0.0]}), sheet(never), "fifo").verdicts[0].outcome
+        is RowOutcome.PASS
     )
     once = tables(tmp_path, {"fifo": [0.0, 0.0, 1.0]})
-    assert verdict(once, sheet(never), "fifo").verdicts[0].outcome is Outcome.FAIL
+    assert verdict(once, sheet(never), "fifo").verdicts[0].outcome is RowOutcome.FAIL
 
 
 def test_what_is_missing_is_no_verdict(tmp_path: Path) -> None:
     found = tables(tmp_path, {"fifo": [10.0] * 3})
     (not_run,) = verdict(found, sheet(RATIO), "fifo", "pie").verdicts
-    assert (not_run.outcome, not_run.reason) == (Outcome.UNDECIDED, "1 of 2 cells have not run")
+    assert (not_run.outcome, not_run.reason) == (RowOutcome.UNDECIDED, "1 of 2 cells have not run")
     (no_packets,) = verdict(found, sheet({"measure": "ect1_percent", "at_least": 100}), "fifo").verdicts
-    assert no_packets.outcome is Outcome.NOT_POSSIBLE
+    assert no_packets.outcome is RowOutcome.NOT_POSSIBLE
     (invalid,) = verdict(tables(tmp_path, {"fifo": [1.0] * 3}, "invalid"), sheet(RATIO), "fifo").verdicts
-    assert (invalid.outcome, invalid.reason) == (Outcome.NOT_POSSIBLE, "3 of 3 trials invalid: no ECN")
+    assert (invalid.outcome, invalid.reason) == (RowOutcome.NOT_POSSIBLE, "3 of 3 trials invalid: no ECN")
     assert (
         judge(None, sheet(RATIO), [Case(sheet(RATIO).rows[0], "mine")]).verdicts[0].outcome
-        is Outcome.UNDECIDED
+        is RowOutcome.UNDECIDED
     )
     assert as_document(verdict(found, sheet(RATIO), "fifo"))["sheet"] == "s"
 
@@ -164,7 +167,7 @@ def test_margins_change_proposed_limits_only(tmp_path: Path) -> None:
     margins.write_text("margins: mine\nrows: {A1: {ratio_per_flow: {at_most: 4}}}\n")
     found = tables(tmp_path, {"fifo": [30.0, 31.0, 32.0]})
     wider = sheet(RATIO).with_margins(load_margins(margins))
-    assert verdict(found, wider, "fifo").verdicts[0].outcome is Outcome.PASS
+    assert verdict(found, wider, "fifo").verdicts[0].outcome is RowOutcome.PASS
     with pytest.raises(InputError, match=r"mine\.yml:2:.*the limits of A1 are stated in the document"):
         sheet(RATIO | {"threshold": "stated"}).with_margins(load_margins(margins))
     margins.write_text("margins: mine\nrows: {A2: {}, A1: {ratio: {at_most: 4}}}\n")
@@ -188,7 +191,7 @@ def test_documents_have_every_verdict(tmp_path: Path) -> None:
 def test_a_control_that_does_not_fail_makes_its_row_untrusted(tmp_path: Path) -> None:
     of = sheet(RATIO)
     found = tables(tmp_path, {"fifo": [10.0] * 3, "pie": [90.0] * 3})
-    control = Control(candidate="bad", because="it starves others")
+    control = NegativeControl(candidate="bad", because="it starves others")
     cases = [Case(of.rows[0], "bad", (place(aqm),), control=control) for aqm in ("fifo", "pie")]
     asked = judge(found, of, cases)
     assert [one.trusted for one in asked.verdicts] == [False, True]
