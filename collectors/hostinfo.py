@@ -166,8 +166,22 @@ def _read_back(reading: Readback, text: str) -> Iterator[tuple[str, str, str]]:
                     f"{shown.get('network')} {shown.get('kind')}",
                     json.dumps(shown, sort_keys=True),
                 )
+        case ReadKind.RULES:
+            for rule in parse_rules(text):
+                value = json.dumps(rule, sort_keys=True)
+                yield "rule", f"{network} {rule.get('handle')}", value
         case ReadKind.KERNEL if len(words := text.split()) >= 3:
             yield "kernel", "release", words[2]
+
+
+def parse_rules(text: str) -> list[dict[str, object]]:
+    """Parse the rules that `nft -j` lists; none if it is not its output."""
+    try:
+        listed = _mapping(json.loads(text)).get("nftables")
+    except (ValueError, RecursionError):
+        return []
+    entries = listed if isinstance(listed, list) else []
+    return [rule for entry in entries if (rule := _mapping(_mapping(entry).get("rule")))]
 
 
 def _mapping(plain: object) -> dict[str, object]:

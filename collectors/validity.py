@@ -221,9 +221,11 @@ def _late(evidence: _Evidence) -> Iterator[Fault]:
 
 
 def _queues(spec: TrialSpec) -> frozenset[tuple[str, ...]]:
-    """Return the ports whose queues may drop packets."""
-    backwards = spec.topology.reverse_ports if spec.cell.reverse_rate is not None else ()
-    return frozenset(tuple(port) for port in (*spec.topology.bottlenecks, *backwards))
+    """Return the ports whose queues may drop packets; netem counts the losses of a path as drops."""
+    topology, cell = spec.topology, spec.cell
+    backwards = topology.reverse_ports if cell.reverse_rate is not None else ()
+    losing = topology.data_ports if cell.has_losses else ()
+    return frozenset(tuple(port) for port in (*topology.bottlenecks, *backwards, *losing))
 
 
 def _drops_elsewhere(evidence: _Evidence, queues: frozenset[tuple[str, ...]]) -> Iterator[Fault]:

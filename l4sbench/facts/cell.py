@@ -271,6 +271,12 @@ class Cell:
         return self.whole(self.common.whole({**self.own, name: value}))
 
     @property
+    def has_losses(self) -> bool:
+        """True if its path ever loses packets before the bottleneck; older cells have no such factor."""
+        losses = (self.get("path.loss"), *(event.changes.get("path.loss") for event in self.events))
+        return any(isinstance(loss, Percent) and loss.ppb for loss in losses)
+
+    @property
     def lab(self) -> str:
         """The lab that it runs in; cells that were written before there were several have the default one."""
         lab = self.get("lab")

@@ -134,14 +134,16 @@ FACTORS: Final = _table(
         "path.jitter",
         "duration",
         "By how much the delay towards the receivers differs from its mean: bound of a walk and of uniform "
-        "values, standard deviation of normal ones; 0 turns it off. Only the virtual testbed applies it.",
+        "values, standard deviation of normal ones; 0 turns it off. Hosts have it by netem, as exact as "
+        "their timers, and at most 2 s.",
         default=Duration(0),
         maximum=HOUR,
     ),
     Parameter(
         "path.jitter_model",
         "str",
-        "How that delay differs: a random walk in time, or drawn for each packet, uniform or normal.",
+        "How that delay differs: a random walk in time (not on hosts), or drawn for each packet, uniform or "
+        "normal.",
         default="walk",
         choices=("walk", "uniform", "normal"),
     ),
@@ -163,8 +165,8 @@ FACTORS: Final = _table(
     Parameter(
         "path.loss",
         "percent",
-        "Share of the packets towards the receivers that is lost before the bottleneck. "
-        "Only the virtual testbed applies it.",
+        "Share of the packets towards the receivers that is lost before the bottleneck. Hosts have losses by "
+        "netem, which draws others in every run.",
         default=Percent(0),
         maximum=Percent(10**9),
     ),
@@ -179,7 +181,7 @@ FACTORS: Final = _table(
         "path.ecn",
         "str",
         "ECN field of packets towards the receivers before the bottleneck: pass, bleach (to Not-ECT), or "
-        "ect0 (ECT(1) becomes ECT(0)). Only the virtual testbed applies it.",
+        "ect0 (ECT(1) becomes ECT(0)). Hosts need nft.",
         default="pass",
         choices=("pass", "bleach", "ect0"),
     ),
@@ -195,7 +197,7 @@ FACTORS: Final = _table(
         "int",
         "Wi-Fi instead of a link of constant rate at the bottleneck: index of modulation and coding of "
         "802.11ax at 20 MHz with one spatial stream; rate then gives the buffer only. "
-        "Only the virtual testbed applies it.",
+        "Only the virtual testbed applies it: on hosts state its mean rate, which `plan` names.",
         choices=(2, 4, 7, 9),
         source="l4sbench docs results/stress",
     ),

@@ -24,8 +24,10 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.flows import flows_of
+from l4sbench.program.netem import delays
 from l4sbench.program.placement import Placed, Placement
-from l4sbench.program.shapers import bottleneck, delays, port_name, reverse
+from l4sbench.program.rewriting import MAKE_TABLE, rules
+from l4sbench.program.shapers import bottleneck, port_name, reverse
 from l4sbench.program.switches import neighbours, routes_beside, switch_program
 from l4sbench.program.wires import readback, settings
 from l4sbench.traffic import Ready
@@ -33,6 +35,7 @@ from l4sbench.traffic import Ready
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
+    from l4sbench.program.shapers import Shaper
     from l4sbench.topology import Node, Topology
 
 RMEM = (4096, 131_072, 6_291_456)
@@ -101,9 +104,11 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
     if conditions.capture or placement.cell.capture == "headers":
         servers = (*servers, *_captures(placement, node.name))
     shapers = [*bottleneck(placement, node.name), *reverse(placement, node.name)]
+    rewriting: list[Shaper] = []
     wires: tuple[tuple[str, str], ...] = ()
     if conditions.wire_seed is None:
         shapers += delays(placement, node.name)
+        rewriting += rules(placement, node.name)
     else:
         wires = settings(placement, node.name, conditions.wire_seed)
     sysctls = _sysctls(placement, touching)
@@ -121,18 +126,23 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         reset=tuple(
             Command(("tc", "qdisc", "del", "dev", port_name(shaper.network), "root")) for shaper in shapers
         ),
-        setup=tuple(Command(argv) for shaper in shapers for argv in shaper.commands),
+        rules=tuple(map(Command, (MAKE_TABLE, *_commands(rewriting)))) if rewriting else (),
+        setup=tuple(map(Command, _commands(shapers))),
         servers=servers,
         flows=runs,
         samplers=_samplers(placement, node, touching),
         readback=(
-            *(reading for shaper in shapers for reading in shaper.readback),
+            *(reading for shaper in (*shapers, *rewriting) for reading in shaper.readback),
             *([readback(placement, node.name, wires)] if conditions.wire_seed is not None else []),
             *_host_facts(node, sysctls, modules),
         ),
-        expected=tuple(expected for shaper in shapers for expected in shaper.expected),
+        expected=tuple(expected for shaper in (*shapers, *rewriting) for expected in shaper.expected),
         changes=changes(placement, node.name, wires=conditions.wire_seed is not None),
     )
+
+
+def _commands(shapers: Sequence[Shaper]) -> Iterator[tuple[str, ...]]:
+    return (argv for shaper in shapers for argv in shaper.commands)
 
 
 def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tuple[tuple[str, str], ...]:

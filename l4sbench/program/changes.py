@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import Problem
 from l4sbench.facts.factors import EVENT_AT, EVENTS
+from l4sbench.program import netem, rewriting
 from l4sbench.program.data import Change, Readback, ReadKind
-from l4sbench.program.shapers import Shaper, new_delay, new_rate
+from l4sbench.program.shapers import Shaper, new_rate
 from l4sbench.program.wires import changed
 from l4sbench.text.parameters import plain
 from l4sbench.text.units import Duration
@@ -27,7 +28,7 @@ APART_MS: Final = 10
 def changes(placement: Placement, node: str, *, wires: bool) -> tuple[Change, ...]:
     """Return what a node changes during the trial, in the order of the instants.
 
-    With `wires` the networks are those of the lab, whose delay is a sysctl.
+    With `wires` the networks are those of the lab, whose settings are sysctls; else netem and nft have them.
     """
     return tuple(
         change
@@ -40,27 +41,28 @@ def changes(placement: Placement, node: str, *, wires: bool) -> tuple[Change, ..
 def _of_factor(
     placement: Placement, node: str, event: PathEvent, factor: str, *, wires: bool
 ) -> Iterator[Change]:
-    topology = placement.topology
     value = event.changes[factor]
-    bottleneck = topology.bottleneck_of(node)
-    if factor == "rate" and bottleneck is not None:
-        network = bottleneck.network
-        shapers = [new_rate(network, cast("Rate", value), _file(event, factor, network))]
-    elif factor == "rtt" and not wires:
-        shapers = [
-            new_delay(placement, port.network, cast("Duration", value), _file(event, factor, port.network))
-            for port in topology.delay_ports
-            if port.node == node
-        ]
-    else:
-        sysctls = changed(placement, node, factor, value) if wires else ()
-        if sysctls:
+    bottleneck = placement.topology.bottleneck_of(node)
+    if factor == "rate":
+        if bottleneck is not None:
+            network = bottleneck.network
+            yield _by_command(
+                event, factor, new_rate(network, cast("Rate", value), _file(event, factor, network))
+            )
+    elif wires:
+        if sysctls := changed(placement, node, factor, value):
             yield _by_sysctl(event, factor, sysctls)
-        return
-    yield from (_by_tc(event, factor, shaper) for shaper in shapers)
+    elif factor == "path.ecn":
+        for network in rewriting.networks(placement, node):
+            shaper = rewriting.changed(network, str(value), _file(event, factor, network))
+            yield _by_command(event, factor, shaper)
+    else:
+        for network in netem.changed(placement, node, factor):
+            shaper = netem.after(placement, node, network, event, _file(event, factor, network))
+            yield _by_command(event, factor, shaper)
 
 
-def _by_tc(event: PathEvent, factor: str, shaper: Shaper) -> Change:
+def _by_command(event: PathEvent, factor: str, shaper: Shaper) -> Change:
     return Change(
         event=event.name,
         factor=factor,

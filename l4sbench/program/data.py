@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OFFLOADS = ("tso", "gso", "gro", "lro")
 """Off on every port, as in the published experiments. One that a device lacks counts as off."""
 
+RULES: Final = ("inet", "l4sbench")
+"""Family and name of the table of nft that has all rules of a node."""
+
 _Duration = Annotated[
     Duration,
     PlainValidator(lambda raw: raw if isinstance(raw, Duration) else Duration.parse(str(raw))),
@@ -174,6 +177,7 @@ class ReadKind(StrEnum):
     PARAMETERS = "parameters"
     QDISCS = "qdiscs"
     CLASSES = "classes"
+    RULES = "rules"
     SWITCH = "switch"
 
 
@@ -270,7 +274,8 @@ class Change:
 class Program:
     """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse.
 
-    `sysctls` and `expected` hold until `changes` change them, in order of their instants.
+    `rules` make the table `RULES` anew, which the node has only in trials that have them. `sysctls` and
+    `expected` hold until `changes` change them, in order of their instants.
     """
 
     node: str
@@ -280,6 +285,7 @@ class Program:
     neighbours: tuple[Neighbour, ...] = ()
     routes: tuple[Route, ...] = ()
     reset: tuple[Command, ...] = ()
+    rules: tuple[Command, ...] = ()
     setup: tuple[Command, ...] = ()
     servers: tuple[Server, ...] = ()
     flows: tuple[FlowRun, ...] = ()

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 def differences(expected: Expected, text: str) -> tuple[str, ...]:
-    """Compare `text`, a JSON list from `tc -j`, with what is expected; empty when all is as expected.
+    """Compare `text`, from `tc -j` or `nft -j`, with what is expected; empty when all is as expected.
 
     A flag is set when its key is present and not false: tc prints some as `true`, some as `null`, and omits
     most flags that are not set.
     """
     entries = _entries(text)
     if entries is None:
-        return (f"{expected.what}: the output of tc is not JSON",)
+        return (f"{expected.what}: the output is not JSON",)
     entry = _match(expected, entries)
     if entry is not None:
         found = (_difference(entry, value) for value in expected.values)
         return tuple(f"{expected.what}: {message}" for message in found if message)
-    shown = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
+    kinds = (entry.get("kind", entry.get("class")) for entry in entries)
+    shown = ", ".join(str(kind) for kind in kinds if kind)
     return (f"{expected.what}: missing; found {shown or 'nothing'}",)
 
 
@@ -46,6 +47,8 @@ def _entries(text: str) -> list[dict[str, object]] | None:
         listed = json.loads(text)
     except ValueError:
         return None
+    if isinstance(listed, dict):
+        listed = listed.get("nftables")
     return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 

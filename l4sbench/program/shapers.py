@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Queuing disciplines of the path: the bottleneck with the queue under test, and netem for the delay."""
+"""Queuing disciplines of the path: the bottleneck with the queue under test, and the rate of the way back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program.data import Expected, Readback, ReadKind
-from l4sbench.program.wires import part_of_rtt
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
-    from l4sbench.text.units import Duration, Rate
+    from l4sbench.text.units import Rate
 
 REVERSE_LIMIT = 1000
 """Packets that the queue of `path.reverse_rate` holds: the length of a device's queue in Linux."""
@@ -46,14 +45,14 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
     rate = placement.setting.rate
     params = placement.cell.aqm_params
     kind, options = placement.queue.expects(params, placement.setting)
-    qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
+    qdiscs, classes = qdisc_file(network), f"class-{network}.json"
     queue = placement.queue.tc(params, placement.setting)
     wanted = tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options)
     if placement.cell.wifi_mcs is not None:
         yield Shaper(
             network,
             (("tc", "qdisc", "replace", *dev, "root", "handle", "3:", *queue),),
-            (_show_qdiscs(network),),
+            (show_qdiscs(network),),
             (Expected(f"{kind} at {network}", qdiscs, (("kind", kind), ("root", True)), wanted),),
         )
         return
@@ -65,7 +64,7 @@ def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
             ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *queue),
         ),
         (
-            _show_qdiscs(network),
+            show_qdiscs(network),
             _show_classes(network, classes),
         ),
         (
@@ -94,7 +93,7 @@ def reverse(placement: Placement, node: str) -> Iterator[Shaper]:
             continue
         dev = ("dev", port_name(network))
         fifo = ("pfifo", "limit", str(REVERSE_LIMIT))
-        qdiscs, classes = _qdisc_file(network), f"class-{network}.json"
+        qdiscs, classes = qdisc_file(network), f"class-{network}.json"
         yield Shaper(
             network,
             (
@@ -102,7 +101,7 @@ def reverse(placement: Placement, node: str) -> Iterator[Shaper]:
                 _class("add", network, rate),
                 ("tc", "qdisc", "replace", *dev, "parent", CLASS, "handle", "3:", *fifo),
             ),
-            (_show_qdiscs(network), _show_classes(network, classes)),
+            (show_qdiscs(network), _show_classes(network, classes)),
             (
                 _rate_expected(network, rate, classes),
                 Expected(
@@ -157,48 +156,15 @@ def _burst(rate_bytes: int) -> Iterator[Expectation]:
     return (Expectation(key, exact, within) for key in ("burst", "cburst"))
 
 
-def delays(placement: Placement, node: str) -> Iterator[Shaper]:
-    """Yield the round-trip time in equal parts on all ports of delay nodes, and what senders add to it."""
-    for port in placement.topology.delay_ports:
-        if port.node == node:
-            yield _netem(placement, "replace", port.network, part_of_rtt(placement, placement.setting.rtt))
-    if (extra := placement.extra_delay(node)).ns:
-        yield _netem(placement, "replace", placement.topology.sender_networks[node], extra)
-
-
-def new_delay(placement: Placement, network: str, rtt: Duration, output: str) -> Shaper:
-    """Return how a port of the delay node gets its part of another round-trip time."""
-    return _netem(placement, "change", network, part_of_rtt(placement, rtt), output)
-
-
-def _netem(placement: Placement, verb: str, network: str, delay: Duration, output: str = "") -> Shaper:
-    how = ("delay", write(delay), "limit", str(placement.path_packets))
-    file = output or _qdisc_file(network)
-    return Shaper(
-        network,
-        (("tc", "qdisc", verb, "dev", port_name(network), "root", "netem", *how),),
-        (_show_qdiscs(network, file),),
-        (
-            Expected(
-                f"netem at {network}",
-                file,
-                (("kind", "netem"), ("root", True)),
-                (
-                    Expectation("options.limit", placement.path_packets),
-                    Expectation("options.delay.delay", delay.s, 1e-7),
-                ),
-            ),
-        ),
-    )
-
-
-def _show_qdiscs(network: str, output: str = "") -> Readback:
+def show_qdiscs(network: str, output: str = "") -> Readback:
+    """Return the command that shows the queuing disciplines of a port."""
     argv = ("tc", "-s", "-j", "qdisc", "show", "dev", port_name(network))
-    file = output or _qdisc_file(network)
+    file = output or qdisc_file(network)
     return Readback(f"qdisc {network}", argv, file, kind=ReadKind.QDISCS, network=network)
 
 
-def _qdisc_file(network: str) -> str:
+def qdisc_file(network: str) -> str:
+    """Return the raw file with the queuing disciplines of a port after the trial."""
     return f"qdisc-{network}.json"
 
 

@@ -358,9 +358,12 @@ class HostsTable(OfTrial):
     """One row per trial, node and fact that was read back from the node after the trial, for provenance."""
 
     node = text("the node", key=True)
-    kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc` or `switch`", key=True)
-    name = text("a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc, ...", key=True)
-    value = text("value that was read; of a qdisc or a switch as JSON, names sorted", null=True)
+    kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc`, `rule` or `switch`", key=True)
+    name = text(
+        "a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc or a rule of nft, ...",
+        key=True,
+    )
+    value = text("value that was read; of a qdisc, a rule or a switch as JSON, names sorted", null=True)
 
 
 class LatenessTable(OfTrial):

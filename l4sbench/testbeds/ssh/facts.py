@@ -17,6 +17,7 @@ from l4sbench.catalog import Queue
 from l4sbench.disk import assets
 from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
+from l4sbench.program.rewriting import rewrites
 from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
 from l4sbench.traffic.flent import WITHOUT_NETPERF
 from l4sbench.traffic.tools import IPERF3
@@ -33,9 +34,12 @@ CLOCK_S: Final = 60.0
 """Largest accepted error of a host's clock. It dates raw files and logs; no step depends on it."""
 FREE_MB: Final = 100
 _EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
+_REWRITING: Final = "path.ecn"
+_RULES: Final = ("NF_TABLES", "NF_TABLES_INET")
 _WITHOUT_NETPERF: Final = f"choose a test without it ({', '.join(WITHOUT_NETPERF)})"
 _MEND: Final = {
     "tcpdump": "apt install tcpdump",
+    "nft": "apt install nftables",
     "netperf": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
     "netserver": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
 }
@@ -157,7 +161,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     shapes: dict[object, Cell] = {}
     for cell in cells:
         groups = tuple((g.name, g.cc, g.ecn, g.nodes, g.sends.host_tools) for g in cell.groups)
-        shapes.setdefault((cell.topology, cell.aqm, groups), cell)
+        shapes.setdefault((cell.topology, cell.aqm, groups, rewrites(cell)), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
         place = catalog.topology(cell.topology)
@@ -165,6 +169,8 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
             found.setdefault(node, NodeNeeds())
         for port in place.bottlenecks:
             found[port.node].add(catalog.queue(cell.aqm))
+        for port in place.data_ports if rewrites(cell) else ():
+            found[port.node].tools["nft"] = _REWRITING
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             for node in pair:
                 found[node].traffic = True
@@ -198,8 +204,9 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     ccs = {cc.kernel_name for cc in catalog.congestion_controls.values()}
     ccs |= {cc.receiver_cc for cc in catalog.congestion_controls.values() if cc.receiver_cc}
     own = {entry.module.source for entry in entries if entry.module is not None and entry.module.source}
+    symbols = {symbol for entry in entries for symbol in entry.needs.config}
     return {
-        "config": sorted({symbol for entry in entries for symbol in entry.needs.config} | {"NET_SCH_NETEM"}),
+        "config": sorted(symbols | {"NET_SCH_NETEM", *_RULES}),
         "modules": sorted(modules),
         "ccs": sorted(ccs),
         "queues": sorted({kind for source in own for kind in tc_parts(source)}),
@@ -344,8 +351,7 @@ def _node_problems(
             yield Problem("", host.name, message, hint)
         if not seen.modules.keys() & set(needs.modules):
             yield from _config(host, seen, node, name, needs.config)
-    if node in topology.delays:
-        yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
+    yield from _path_problems(host, seen, node, wanted, topology)
     for cc in sorted(wanted.ccs - set(seen.ccs)):
         message = f"{node}: the kernel has no congestion control {cc}"
         yield Problem(
@@ -370,6 +376,15 @@ def _node_problems(
     if wanted.accecn and not seen.accecn:
         message = f"{node}: the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
         yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")
+
+
+def _path_problems(
+    host: Host, seen: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
+) -> Iterator[Problem]:
+    if node in topology.delays:
+        yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
+    if "nft" in wanted.tools:
+        yield from _config(host, seen, node, _REWRITING, _RULES)
 
 
 def _config(host: Host, seen: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from collectors import COLLECTORS, BadRawError
-from collectors.hostinfo import parse_offloads, parse_parameters, parse_sysctls
+from collectors.hostinfo import parse_offloads, parse_parameters, parse_rules, parse_sysctls
 from l4sbench.program import Readback
 
 Load = Callable[[str], Any]
@@ -74,6 +74,13 @@ def test_captured_outputs(cases: Path) -> None:
         "net.ipv4.tcp_rmem": "4096 131072 6291456"
     }
     assert parse_parameters("nonsense\n") == {}
+
+
+def test_rules_of_nft_are_facts_whatever_else_is_listed() -> None:
+    rule = {"chain": "ecn-net-mid", "comment": "bleach", "handle": 2}
+    listed = {"nftables": [{"metainfo": {}}, {"chain": {"name": "ecn-net-mid"}}, {"rule": rule}, 7]}
+    assert parse_rules(json.dumps(listed)) == [rule]
+    assert [parse_rules(text) for text in ("", "[]", '{"nftables": 3}', "[" * 100_000)] == [[]] * 4
 
 
 def test_a_damaged_host_file(captured: Load) -> None:

@@ -31,6 +31,7 @@ _VERSIONS = {
     "irtt": (["irtt", "version"], r"irtt version: ([0-9.]+)"),
     "netperf": (["netperf", "-V"], r"version ([0-9.]+)"),
     "netserver": (["netserver", "-V"], r"version ([0-9.]+)"),
+    "nft": (["nft", "--version"], r"nftables v([0-9.]+)"),
 }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Queues of one node: taken away, set up, read back and compared with what the program expects."""
+"""Queues and rules of one node: taken away, set up, read back and compared with what the program expects."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import json
 from typing import Any, Mapping
 
 from system import Failed, port, resolve, run
-from tuning import remember_queues
+from tuning import forget_rules, remember_queues, remember_rules
 
 
 def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
-    """Set up the node's queues; returns what was changed.
+    """Set up the node's queues, and its rules of nft if it has any; returns what was changed.
 
     With `fresh` they are made anew even when they are as asked, so that counters and state begin at zero.
 
@@ -20,20 +20,26 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
         Failed: a command failed, or a queue reads back otherwise than asked for.
     """
     program = part["programs"][node]
+    rules = program.get("rules", [])
+    if not rules:
+        forget_rules(part, node)
     if not fresh and program["setup"] and not differences(part, node):
         return []
+    forget_rules(part, node)
     names = [port(part, node, link["network"]) for link in program["links"]]
     for name in names:
         # the queue a port has by itself cannot be deleted, which is no failure
         run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
     if program["setup"]:
         remember_queues(part, node, names)
-    for command in program["setup"]:
+    if rules:
+        remember_rules(part, node)
+    for command in [*rules, *program["setup"]]:
         run(resolve(part, node, command["argv"]), timeout_s=command["timeout_s"])
     wrong = differences(part, node)
     if wrong:
         raise Failed(f"{node}: {'; '.join(wrong)}")
-    return [" ".join(command["argv"]) for command in program["setup"]]
+    return [" ".join(command["argv"]) for command in [*rules, *program["setup"]]]
 
 
 def differences(part: Mapping[str, Any], node: str) -> list[str]:
@@ -48,7 +54,7 @@ def differences(part: Mapping[str, Any], node: str) -> list[str]:
 
 
 def differ(expected: Mapping[str, Any], text: str) -> list[str]:
-    """Compare `text`, a JSON list from `tc -j`, with what is expected.
+    """Compare `text`, from `tc -j` or `nft -j`, with what is expected.
 
     The same comparison as `l4sbench.program.differences`, which judges the trial afterwards.
     """
@@ -56,13 +62,16 @@ def differ(expected: Mapping[str, Any], text: str) -> list[str]:
     try:
         plain = json.loads(text)
     except ValueError:
-        return [f"{what}: the output of tc is not JSON"]
+        return [f"{what}: the output is not JSON"]
+    if isinstance(plain, dict):
+        plain = plain.get("nftables")
     entries = [item for item in plain if isinstance(item, dict)] if isinstance(plain, list) else []
     for entry in entries:
         if all(_at(entry, key) == (True, value) for key, value in expected["match"]):
             found = (_differ(entry, value) for value in expected["values"])
             return [f"{what}: {message}" for message in found if message]
-    names = ", ".join(str(entry.get("kind", entry.get("class"))) for entry in entries)
+    kinds = (entry.get("kind", entry.get("class")) for entry in entries)
+    names = ", ".join(str(kind) for kind in kinds if kind)
     return [f"{what}: missing; found {names or 'nothing'}"]
 
 

@@ -16,6 +16,8 @@ from typing import Any, Mapping
 from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
 
 SYSCTLS = Path("/proc/sys")
+RULES = ("inet", "l4sbench")
+"""Family and name of the table of nft that has all rules of a node (`l4sbench.program.data`)."""
 _TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*)+")
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
@@ -91,6 +93,7 @@ def restore(node: str) -> list[str]:
     for (name,) in memory.plain.get("queues", []):
         ended = run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
         changed += [] if ended.returncode else [f"queues of {name} removed"]
+    changed += _without_rules(memory)
     for to, via in memory.plain.get("routes", []):
         ended = run(["ip", "route", "del", to, "via", via], check=False)
         changed += [] if ended.returncode else [f"route to {to} removed"]
@@ -120,11 +123,33 @@ def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> Non
     memory.save()
 
 
+def remember_rules(part: Mapping[str, Any], node: str) -> None:
+    """Store that the node gets rules of nft, also in a namespace, where the next trial may want none."""
+    memory = Originals(node, namespace_of(part, node))
+    memory.added("rules", *RULES)
+    memory.save()
+
+
+def forget_rules(part: Mapping[str, Any], node: str) -> None:
+    """Remove the rules of nft of an earlier trial, if there was one that had any."""
+    memory = Originals(node, namespace_of(part, node))
+    _without_rules(memory)
+    memory.save()
+
+
+def _without_rules(memory: Originals) -> list[str]:
+    changed = []
+    for table in memory.plain.pop("rules", []):
+        ended = run(["nft", "delete", "table", *table], check=False)
+        changed += [] if ended.returncode else [f"rules of nft in {' '.join(table)} removed"]
+    return changed
+
+
 class Originals:
     """Settings as they were before, kept in a file per node; only the first value of each counts.
 
     What a node sets in a namespace of its own disappears with the namespace (see `wiring`), so of that only
-    sysctls are kept, for the next trial there.
+    sysctls and rules are kept, for the next trial there.
     """
 
     def __init__(self, node: str, netns: str | None = None) -> None:
@@ -145,7 +170,7 @@ class Originals:
 
     def added(self, kind: str, *what: str) -> None:
         """Keep something to be removed again."""
-        if self._netns:
+        if self._netns and kind != "rules":
             return
         rows = self.plain.setdefault(kind, [])
         if list(what) not in rows:

@@ -528,7 +528,7 @@ def test_differences(values: tuple[Expectation, ...], found: tuple[str, ...]) ->
     [
         (QDISCS, "it: missing; found htb, codel"),
         ("[]", "it: missing; found nothing"),
-        ("Cannot find device", "it: the output of tc is not JSON"),
+        ("Cannot find device", "it: the output is not JSON"),
         ('{"kind": "pie"}', "it: missing; found nothing"),
     ],
 )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Delay, jitter and losses on hosts, by netem where packets leave delay nodes, and their changes by events.
+
+`tc qdisc change` takes what is not stated from the kernel's defaults or leaves it as it was, so every command
+states all of it, also what an earlier event has set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, cast
+
+from l4sbench.catalog import Expectation
+from l4sbench.catalog.template import write
+from l4sbench.program.data import Expected
+from l4sbench.program.shapers import Shaper, port_name, qdisc_file, show_qdiscs
+from l4sbench.program.wires import loss_chances, part_of_rtt
+from l4sbench.text.units import Duration, Percent, Rate
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from l4sbench.facts.cell import PathEvent
+    from l4sbench.program.placement import Placement
+
+IN_ORDER: Final = Rate(100_000_000_000)
+"""Rate with which netem keeps packets in order: it then sends each after the one before, 0.1 us later."""
+LONGEST_JITTER: Final = Duration(2**31 - 1)
+"""The kernel computes with 31 bits of ns."""
+_LEAST_WITHIN: Final = 1e-9
+_DIGITS: Final = 1e-5
+"""Numbers of tc have six digits."""
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The values of the path that events may change, at some time of the trial."""
+
+    rtt: Duration
+    loss: Percent
+
+    @classmethod
+    def after(cls, placement: Placement, last: PathEvent | None = None) -> _Path:
+        """Return the values after an event; None: those at the start."""
+        cell = placement.cell
+        path = cls(placement.setting.rtt, cell.path_loss)
+        for event in cell.events if last is not None else ():
+            path = replace(
+                path,
+                rtt=cast("Duration", event.changes.get("rtt", path.rtt)),
+                loss=cast("Percent", event.changes.get("path.loss", path.loss)),
+            )
+            if event == last:
+                break
+        return path
+
+
+def delays(placement: Placement, node: str) -> Iterator[Shaper]:
+    """Yield the round-trip time in equal parts on all ports of delay nodes, and what senders add to it."""
+    path = _Path.after(placement)
+    for port in placement.topology.delay_ports:
+        if port.node == node:
+            yield _of_port(placement, "replace", port.network, node, path)
+    if (extra := placement.extra_delay(node)).ns:
+        network = placement.topology.sender_networks[node]
+        yield _shaper(placement, "replace", network, _Netem(("delay", write(extra)), _delayed(extra)))
+
+
+def changed(placement: Placement, node: str, factor: str) -> tuple[str, ...]:
+    """Return the networks at whose ports a node changes netem when this factor changes."""
+    ports = {"rtt": placement.topology.delay_ports, "path.loss": placement.topology.data_ports}
+    return tuple(port.network for port in ports.get(factor, ()) if port.node == node)
+
+
+def after(placement: Placement, node: str, network: str, event: PathEvent, output: str) -> Shaper:
+    """Return how a port of a delay node gets what its path is from an event on."""
+    return _of_port(placement, "change", network, node, _Path.after(placement, event), output)
+
+
+@dataclass(frozen=True)
+class _Netem:
+    """Words of netem, and what its read-back must show of them."""
+
+    words: tuple[str, ...]
+    shown: tuple[Expectation, ...]
+
+    def __add__(self, other: _Netem) -> _Netem:
+        return _Netem((*self.words, *other.words), (*self.shown, *other.shown))
+
+
+def _of_port(
+    placement: Placement, verb: str, network: str, node: str, path: _Path, output: str = ""
+) -> Shaper:
+    topology, delay = placement.topology, part_of_rtt(placement, path.rtt)
+    netem = _Netem(("delay", write(delay)), _delayed(delay))
+    if (node, network) in topology.data_ports:
+        netem += _jitter(placement)
+        netem += _loss(placement, path.loss)
+    return _shaper(placement, verb, network, netem, output)
+
+
+def _delayed(delay: Duration) -> tuple[Expectation, ...]:
+    return (Expectation("options.delay.delay", delay.s, 1e-7),)
+
+
+def _jitter(placement: Placement) -> _Netem:
+    """Return the jitter; where packets keep their order, a rate that no path has keeps it."""
+    cell = placement.cell
+    jitter = cell.path_jitter
+    if not jitter.ns:
+        return _Netem((), ())
+    how = ("distribution", "normal") if cell.path_jitter_model == "normal" else ()
+    found = _Netem(
+        (write(jitter), *how), (Expectation("options.delay.jitter", jitter.s, max(1e-7, jitter.s * _DIGITS)),)
+    )
+    if cell.path_jitter_order == "free":
+        return found
+    rate = Expectation("options.rate.rate", IN_ORDER.bits_per_s // 8)
+    return found + _Netem(("rate", write(IN_ORDER)), (rate,))
+
+
+def _loss(placement: Placement, loss: Percent) -> _Netem:
+    """Return the losses: independent, or of the model of Gilbert with every packet lost in the bad state."""
+    cell = placement.cell
+    if not cell.has_losses:
+        return _Netem((), ())
+    enter, leave = loss_chances(loss, cell.path_loss_burst)
+    alone = enter + leave == 1
+    random, burst = "options.loss-random.loss", "options.loss-gemodel"
+    if not loss.ppb:
+        gone = (random, f"{burst}.p", f"{burst}.r")
+        return _Netem((), tuple(Expectation(key, value=False) for key in gone))
+    if alone:
+        gone = (f"{burst}.p", f"{burst}.r")
+        return _Netem(
+            ("loss", "random", _percent(enter)),
+            (_share(random, enter), *(Expectation(key, value=False) for key in gone)),
+        )
+    return _Netem(
+        ("loss", "gemodel", _percent(enter), _percent(leave), "100%", "0%"),
+        (Expectation(random, value=False), _share(f"{burst}.p", enter), _share(f"{burst}.r", leave)),
+    )
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(share * 100):.7f}%"
+
+
+def _share(key: str, share: Fraction) -> Expectation:
+    value = float(share)
+    return Expectation(key, value, max(_LEAST_WITHIN, value * _DIGITS))
+
+
+def _shaper(placement: Placement, verb: str, network: str, netem: _Netem, output: str = "") -> Shaper:
+    """Return the queuing discipline of a port; its limit holds more than any flow has in flight."""
+    limit = placement.path_packets
+    file = output or qdisc_file(network)
+    dev = ("dev", port_name(network))
+    return Shaper(
+        network,
+        (("tc", "qdisc", verb, *dev, "root", "netem", *netem.words, "limit", str(limit)),),
+        (show_qdiscs(network, file),),
+        (
+            Expected(
+                f"netem at {network}",
+                file,
+                (("kind", "netem"), ("root", True)),
+                (Expectation("options.limit", limit), *netem.shown),
+            ),
+        ),
+    )
