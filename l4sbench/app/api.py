@@ -27,6 +27,7 @@ from l4sbench.app.prepare import (
     kept_catalog,
     load_matrix,
     prepare,
+    require_possible,
     takes_choices,
     trusted,
 )
@@ -338,14 +339,18 @@ def export(
     that catalog entries from outside bring, so that it must be trusted.
 
     Raises:
-        InputError: the matrix, a filter, the inventory or the folder is wrong, there are too many cells for
-            an export, or hosts would build code that is not trusted yet.
+        InputError: the matrix, a filter, the inventory or the folder is wrong, hosts cannot run the cells,
+            there are too many of them for an export, or hosts would build code that is not trusted yet.
     """
+    from l4sbench.testbeds.ssh import TRAITS
     from l4sbench.testbeds.ssh.export import export as write
 
     inventory = Path(options.testbed[1]) if options.on.startswith("ssh") else None
-    loaded = load_matrix(matrix, options.catalog, quick=options.quick, changes=options.changes)
-    return write(Path(folder), trusted(loaded.select(filters), consent=options.trust), inventory)
+    loaded = load_matrix(matrix, options.catalog, quick=options.quick, changes=options.changes).select(
+        filters
+    )
+    require_possible(loaded, TRAITS)
+    return write(Path(folder), trusted(loaded, consent=options.trust), inventory)
 
 
 def collect(

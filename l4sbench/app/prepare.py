@@ -278,9 +278,19 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
             ]
         )
     traits = _traits(options)
+    require_possible(loaded, traits)
     settled = _settled(loaded, traits, consent=options.trust)
     latest = None if options.new else _latest(matrix, loaded.name, options)
     return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule, whole)
+
+
+def require_possible(matrix: Matrix, traits: TestbedTraits) -> None:
+    """Raise InputError if a testbed with these traits cannot run the cells, whatever its hosts are."""
+    from l4sbench.planning.inputs import impossible
+
+    places = matrix.factor_places
+    if found := impossible(matrix.cells, traits):
+        raise InputError([replace(one, where=places.get(one.path, "")) for one in found])
 
 
 def _latest(matrix: str | Path, name: str, options: RunOptions) -> Run | None:

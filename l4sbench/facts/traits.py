@@ -59,14 +59,14 @@ class CostModel:
 class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
-    `wires`: its networks are the lab's own devices (kernels/lab/wire), so `path.noise`, `path.pause`,
-    `path.jitter`, `path.loss`, `path.ecn`, `path.wifi_mcs` and `host.packet_cost` apply; other testbeds have
-    noise of their own. `parallel`: several trials may run at once, at most `slots` of them if there is a
-    limit. `queues`: more trials than that may be handed over and wait there, without that time counting
-    against their limits. `switches`: the nodes that are switches, each with its hardware addresses by
-    network. `cost` is the cost of a trial before any was measured; `processor_bound`: a trial computes from
-    beginning to end, so that its cost is processor time; `memory_mb` is the memory of one running trial,
-    unless its connections need more (`l4sbench.program.memory`).
+    `wires`: its networks are the lab's own devices (kernels/lab/wire), which do all that factors state of the
+    path; other testbeds do what Linux can (`l4sbench.program.refusals`) and have noise of their own.
+    `parallel`: several trials may run at once, at most `slots` of them if there is a limit. `queues`: more
+    trials than that may be handed over and wait there, without that time counting against their limits.
+    `switches`: the nodes that are switches, each with its hardware addresses by network. `cost` is the cost
+    of a trial before any was measured; `processor_bound`: a trial computes from beginning to end, so that its
+    cost is processor time; `memory_mb` is the memory of one running trial, unless its connections need more
+    (`l4sbench.program.memory`).
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
@@ -122,9 +122,9 @@ class Needs:
     """The needs of a plan: names from the catalog, kernel modules, topologies, traffic tools.
 
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
-    folders from outside that entries come from; with `capture` packets of some trial are captured; `wires`
-    are factors, set in some cell, that only a testbed with wires can apply, and `hosts` those that only hosts
-    on the wall clock can; `executables` are programs of the user's own, `labs` labs beside the default one.
+    folders from outside that entries come from; with `capture` packets of some trial are captured; `hosts`
+    are factors, set in some cell, that only hosts on the wall clock can apply; `executables` are programs of
+    the user's own, `labs` labs beside the default one.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -135,7 +135,6 @@ class Needs:
     options: Mapping[str, frozenset[str]] = field(default_factory=dict)
     catalog: tuple[Path, ...] = ()
     capture: bool = False
-    wires: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     executables: frozenset[str] = frozenset()
     labs: frozenset[str] = frozenset()

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.disk import assets
 from l4sbench.disk.memo import Memo
-from l4sbench.facts.factors import DEFAULT_LAB, EVENTS, FACTORS, Owner, name_of, refers
+from l4sbench.facts.factors import DEFAULT_LAB, refers
 from l4sbench.facts.traits import Needs
+from l4sbench.program.refusals import refusals
 from l4sbench.program.trial import seed_of
 from l4sbench.program.uses import Uses, executables, kernel_options, modules
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from l4sbench.errors import Problem
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.traits import Identity, TestbedTraits
     from l4sbench.text.units import Value
@@ -42,15 +44,10 @@ AUTHORS: Final = (
 )
 """Packages and modules of l4sbench that make programs and conditions."""
 
-READERS: Final = frozenset({"check.py", "describe.py", "outside.py", "readback.py", "__main__.py"})
-"""Files there that only inspect cells and results, or describe: better words do not make a trial new."""
-
-_WIRES: Final = (
-    *("path.pause", "host.packet_cost", "path.jitter", "path.loss", "path.ecn"),
-    *("path.wifi_mcs", "path.wifi_loss", "lab"),
+READERS: Final = frozenset(
+    {"check.py", "describe.py", "outside.py", "readback.py", "refusals.py", "__main__.py"}
 )
-"""Factors that only a testbed with wires has if they are stated and not at the default; what `host: vm`
-imitates, real hosts do."""
+"""Files there that only inspect cells and results, or describe: better words do not make a trial new."""
 
 _SIZES: Final = frozenset({"rate", "rtt", "buffer_bdp"})
 """Factors that a cell needs nothing for, and that large matrices have the most values of."""
@@ -208,11 +205,17 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         options=options,
         catalog=catalog.folders,
         capture=capture or any(kind[2] != "off" for kind in kinds),
-        wires=frozenset(_only_of_wires(listed)),
         hosts=frozenset(_only_of_hosts(listed)),
         executables=executables_used(listed),
         labs=labs_used(listed) - {DEFAULT_LAB},
     )
+
+
+def impossible(cells: Iterable[Cell], traits: TestbedTraits) -> list[Problem]:
+    """Return why a testbed with these traits cannot run some of these cells, whatever its hosts are."""
+    if traits.wires:
+        return []
+    return list(dict.fromkeys(problem for cell in _samples(cells) for problem in refusals(cell)))
 
 
 def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:
@@ -251,29 +254,10 @@ def _besides_sizes(given: frozenset[str]) -> Callable[[Mapping[str, Value]], obj
     return itemgetter("topology", "aqm", *sorted(given - _SIZES))
 
 
-def _only_of_wires(cells: Iterable[Cell]) -> Iterator[str]:
-    """Yield the factors of these cells that only wires can apply."""
-    for cell in cells:
-        names, events = _stated(cell.given)
-        for name in names:
-            if cell.factors[name] != FACTORS[name].default:
-                yield name
-        if events:
-            for event in cell.events:
-                yield from (f"{EVENTS}.{event.name}.{name}" for name in event.changes if name in _WIRES)
-
-
 def _only_of_hosts(cells: Iterable[Cell]) -> Iterator[str]:
     """Yield the factors of these cells that need the wall clock."""
     for cell in cells:
         yield from (f"{group.name}.send" for group in cell.groups if group.kind.hosts_only)
-
-
-@lru_cache(maxsize=4096)
-def _stated(given: frozenset[str]) -> tuple[tuple[str, ...], bool]:
-    """Return which factors of `_WIRES` are given, and whether events are."""
-    events = any(name_of(name).kind is Owner.EVENT for name in given)
-    return tuple(name for name in _WIRES if name in given), events
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.program.data import Readback, ReadKind
-from l4sbench.text.units import Duration, Packets, Percent
+from l4sbench.text.units import Duration, Packets, Percent, Rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +122,17 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
         yield from changed(placement, node, "path.loss", cell.path_loss)
     if cell.path_ecn != "pass":
         yield from changed(placement, node, "path.ecn", cell.path_ecn)
+
+
+def air_rate(mcs: int) -> Rate:
+    """Return the mean rate of full-size packets by Wi-Fi while some always wait, to 100 kbit/s."""
+    frame_ns = (WIRE_PACKET_BYTES + _AIR["air_header_bytes"]) * 8 * _WHOLE // _AIR_BPS[mcs]
+    packets = _AIR["air_most_ns"] // frame_ns
+    access_ns = _AIR["air_access_ns"] + _AIR["air_backoff_ns"] // 2
+    bits_per_s = (
+        packets * WIRE_PACKET_BYTES * 8 * _WHOLE // (access_ns + packets * (frame_ns + _AIR["air_frame_ns"]))
+    )
+    return Rate(round(bits_per_s, -5))
 
 
 def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:

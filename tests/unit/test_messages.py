@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fablib_slices import load_slice_file
+from l4sbench.app.prepare import require_possible
 from l4sbench.catalog.reader import read_entry
 from l4sbench.disk.document import read
 from l4sbench.disk.workloads import read_workload
 from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import Matrix
+from l4sbench.testbeds import ssh
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
@@ -34,7 +36,7 @@ from reports.result.rules import read_rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from l4sbench.catalog import Catalog
+from l4sbench.catalog import Catalog
 
 ROOT: Final = Path(__file__).parents[2]
 ERRORS: Final = ROOT / "tests" / "errors"
@@ -42,6 +44,7 @@ ERRORS: Final = ROOT / "tests" / "errors"
 
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "claims": lambda path, _: load_study(str(path)),
+    "hosts": lambda path, catalog: require_possible(Matrix.load(path, catalog), ssh.TRAITS),
     "images": lambda path, _: read_image(path),
     "limits": lambda path, _: load_limits(path),
     "inventories": lambda path, _: hosts_of(read_inventory(path), str(path)),

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.topology import Topology
 
-_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "ping"})
+_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "nft", "ping"})
 """Programs that some cells need beside the usual ones, and that hosts install."""
 
 
@@ -171,10 +171,6 @@ class Declared:
             found += unfit(self.hosts, known.facts, self.catalog.topology(name), wanted, needs)
         found += self._other_machines(needs, known.facts)
         found += self.switching.unable(needs, known.switches)
-        hint = "leave it out, or use --on virtual"
-        found += [
-            Problem("", name, "only the virtual testbed can do this", hint) for name in sorted(needs.wires)
-        ]
         return list(dict.fromkeys(found))
 
     def _other_machines(self, needs: Needs, facts: Mapping[str, HostFacts]) -> Iterator[Problem]:

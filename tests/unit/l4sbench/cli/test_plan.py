@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """`plan` lists what is not tried again, and how to have it run."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,31 @@ def test_what_is_unusual_in_a_matrix_of_ours_is_one_line(
     own.write_bytes((Path(__file__).parents[4] / "matrices" / "pam25-cubic.yaml").read_bytes())
     assert main(["plan", str(own)]) == 0
     assert capsys.readouterr().err.count("warning: ") == 7
+
+
+def test_what_hosts_cannot_do_is_refused_before_they_are_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither Ansible nor an inventory is needed; what Linux can do is no problem."""
+    monkeypatch.setitem(sys.modules, "ansible", None)
+    lines = ["matrix: mine", "topology: line6", "rate: 10mbit", "rtt: 20ms", "duration: 5s", "rule: none"]
+    lines += ["aqm: fifo", "flows: {l4s: {cc: prague}}", "path.jitter: 1ms", "path.ecn: bleach"]
+    lines += ["path.loss: 1%", "path.loss_burst: 4p", "path.reverse_rate: 1mbit"]
+    own = Path("mine.yaml")
+    own.write_text("\n".join(lines), encoding="utf-8")
+    for where in ("ssh:hosts.yml", "fabric"):
+        assert main(["plan", "mine.yaml", "--on", where]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith(
+            "mine.yaml:9:14: path.jitter: netem has no random walk of the delay; "
+            "choose path.jitter_model: uniform or normal, or use --on virtual"
+        )
+    assert main(["plan", "mine.yaml"]) == 0
+    own.write_text("\n".join([*lines, "path.jitter_model: normal"]), encoding="utf-8")
+    Path("hosts.yml").write_text("all: {hosts: {}}", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["plan", "mine.yaml", "--on", "ssh:hosts.yml"]) == 0
+    assert "path." not in capsys.readouterr().err
 
 
 def test_a_queue_may_be_spelled_as_in_linux(capsys: pytest.CaptureFixture[str]) -> None:
