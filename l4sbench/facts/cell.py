@@ -102,6 +102,7 @@ class Cell:
     path_jitter_model = _Factor("path.jitter_model", str)
     path_jitter_every = _Factor("path.jitter_every", Duration)
     path_jitter_order = _Factor("path.jitter_order", str)
+    path_jitter_direction = _Factor("path.jitter_direction", str)
     path_loss = _Factor("path.loss", Percent)
     path_loss_burst = _Factor("path.loss_burst", Packets)
     path_ecn = _Factor("path.ecn", str)

@@ -163,6 +163,13 @@ FACTORS: Final = _table(
         choices=("keep", "free"),
     ),
     Parameter(
+        "path.jitter_direction",
+        "str",
+        "Packets that have this jitter: data, towards the receivers, or both, also what receivers send.",
+        default="data",
+        choices=("data", "both"),
+    ),
+    Parameter(
         "path.loss",
         "percent",
         "Share of the packets towards the receivers that is lost before the bottleneck. Hosts have losses by "

@@ -8,7 +8,7 @@ states all of it, also what an earlier event has set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
@@ -16,13 +16,13 @@ from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program.data import Expected
 from l4sbench.program.shapers import Shaper, port_name, qdisc_file, show_qdiscs
-from l4sbench.program.wires import loss_chances, part_of_rtt
+from l4sbench.program.wires import jittered, loss_chances, part_of_rtt
 from l4sbench.text.units import Duration, Percent, Rate
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from l4sbench.facts.cell import PathEvent
+    from l4sbench.facts.cell import Cell, PathEvent
     from l4sbench.program.placement import Placement
 
 IN_ORDER: Final = Rate(100_000_000_000)
@@ -65,7 +65,7 @@ def delays(placement: Placement, node: str) -> Iterator[Shaper]:
             yield _of_port(placement, "replace", port.network, node, path)
     if (extra := placement.extra_delay(node)).ns:
         network = placement.topology.sender_networks[node]
-        yield _shaper(placement, "replace", network, _Netem(("delay", write(extra)), _delayed(extra)))
+        yield _shaper(placement, "replace", network, [_delay(extra), _NO_JITTER, _NO_LOSS])
 
 
 def changed(placement: Placement, node: str, factor: str) -> tuple[str, ...]:
@@ -81,93 +81,90 @@ def after(placement: Placement, node: str, network: str, event: PathEvent, outpu
 
 @dataclass(frozen=True)
 class _Netem:
-    """Words of netem, and what its read-back must show of them."""
+    """Words of netem, and what its read-back must show of them: also that what is not stated is off."""
 
     words: tuple[str, ...]
     shown: tuple[Expectation, ...]
 
-    def __add__(self, other: _Netem) -> _Netem:
-        return _Netem((*self.words, *other.words), (*self.shown, *other.shown))
+
+def _off(key: str) -> Expectation:
+    return Expectation(f"options.{key}", value=False)
+
+
+def _share(key: str, share: Fraction) -> Expectation:
+    value = float(share)
+    return Expectation(f"options.{key}", value, max(_LEAST_WITHIN, value * _DIGITS))
+
+
+_RANDOM: Final = "loss-random.loss"
+_ENTER: Final = "loss-gemodel.p"
+_LEAVE: Final = "loss-gemodel.r"
+_JITTER: Final = "options.delay.jitter"
+_NO_JITTER: Final = _Netem((), (Expectation(_JITTER, 0), _off("rate.rate")))
+_NO_LOSS: Final = _Netem((), (_off(_RANDOM), _off(_ENTER), _off(_LEAVE)))
 
 
 def _of_port(
     placement: Placement, verb: str, network: str, node: str, path: _Path, output: str = ""
 ) -> Shaper:
-    topology, delay = placement.topology, part_of_rtt(placement, path.rtt)
-    netem = _Netem(("delay", write(delay)), _delayed(delay))
-    if (node, network) in topology.data_ports:
-        netem += _jitter(placement)
-        netem += _loss(placement, path.loss)
-    return _shaper(placement, verb, network, netem, output)
+    port = (node, network)
+    jitter = _jitter(placement.cell) if port in jittered(placement, node) else _NO_JITTER
+    loss = _loss(placement.cell, path.loss) if port in placement.topology.data_ports else _NO_LOSS
+    return _shaper(placement, verb, network, [_delay(part_of_rtt(placement, path.rtt)), jitter, loss], output)
 
 
-def _delayed(delay: Duration) -> tuple[Expectation, ...]:
-    return (Expectation("options.delay.delay", delay.s, 1e-7),)
+def _delay(delay: Duration) -> _Netem:
+    return _Netem(("delay", write(delay)), (Expectation("options.delay.delay", delay.s, 1e-7),))
 
 
-def _jitter(placement: Placement) -> _Netem:
-    """Return the jitter; where packets keep their order, a rate that no path has keeps it."""
-    cell = placement.cell
+def _jitter(cell: Cell) -> _Netem:
+    """Return the jitter, whose words follow the delay; a rate above every path's keeps packets in order."""
     jitter = cell.path_jitter
-    if not jitter.ns:
-        return _Netem((), ())
     how = ("distribution", "normal") if cell.path_jitter_model == "normal" else ()
-    found = _Netem(
-        (write(jitter), *how), (Expectation("options.delay.jitter", jitter.s, max(1e-7, jitter.s * _DIGITS)),)
-    )
+    words, shown = (write(jitter), *how), Expectation(_JITTER, jitter.s, max(1e-7, jitter.s * _DIGITS))
     if cell.path_jitter_order == "free":
-        return found
+        return _Netem(words, (shown, _off("rate.rate")))
     rate = Expectation("options.rate.rate", IN_ORDER.bits_per_s // 8)
-    return found + _Netem(("rate", write(IN_ORDER)), (rate,))
+    return _Netem((*words, "rate", write(IN_ORDER)), (shown, rate))
 
 
-def _loss(placement: Placement, loss: Percent) -> _Netem:
+def _loss(cell: Cell, loss: Percent) -> _Netem:
     """Return the losses: independent, or of the model of Gilbert with every packet lost in the bad state."""
-    cell = placement.cell
-    if not cell.has_losses:
-        return _Netem((), ())
     enter, leave = loss_chances(loss, cell.path_loss_burst)
-    alone = enter + leave == 1
-    random, burst = "options.loss-random.loss", "options.loss-gemodel"
     if not loss.ppb:
-        gone = (random, f"{burst}.p", f"{burst}.r")
-        return _Netem((), tuple(Expectation(key, value=False) for key in gone))
-    if alone:
-        gone = (f"{burst}.p", f"{burst}.r")
-        return _Netem(
-            ("loss", "random", _percent(enter)),
-            (_share(random, enter), *(Expectation(key, value=False) for key in gone)),
-        )
-    return _Netem(
-        ("loss", "gemodel", _percent(enter), _percent(leave), "100%", "0%"),
-        (Expectation(random, value=False), _share(f"{burst}.p", enter), _share(f"{burst}.r", leave)),
-    )
+        return _NO_LOSS
+    if enter + leave == 1:
+        words: tuple[str, ...] = ("loss", "random", _percent(enter))
+        return _Netem(words, (_share(_RANDOM, enter), _off(_ENTER), _off(_LEAVE)))
+    words = ("loss", "gemodel", _percent(enter), _percent(leave), "100%", "0%")
+    return _Netem(words, (_off(_RANDOM), _share(_ENTER, enter), _share(_LEAVE, leave)))
 
 
 def _percent(share: Fraction) -> str:
     return f"{float(share * 100):.7f}%"
 
 
-def _share(key: str, share: Fraction) -> Expectation:
-    value = float(share)
-    return Expectation(key, value, max(_LEAST_WITHIN, value * _DIGITS))
-
-
-def _shaper(placement: Placement, verb: str, network: str, netem: _Netem, output: str = "") -> Shaper:
+def _shaper(
+    placement: Placement, verb: str, network: str, parts: Sequence[_Netem], output: str = ""
+) -> Shaper:
     """Return the queuing discipline of a port; its limit holds more than any flow has in flight."""
     limit = placement.path_packets
     file = output or qdisc_file(network)
     dev = ("dev", port_name(network))
+    words = (word for part in parts for word in part.words)
     return Shaper(
         network,
-        (("tc", "qdisc", verb, *dev, "root", "netem", *netem.words, "limit", str(limit)),),
+        (("tc", "qdisc", verb, *dev, "root", "netem", *words, "limit", str(limit)),),
         (show_qdiscs(network, file),),
         (
             Expected(
                 f"netem at {network}",
                 file,
                 (("kind", "netem"), ("root", True)),
-                (Expectation("options.limit", limit), *netem.shown),
+                (
+                    Expectation("options.limit", limit),
+                    *(expectation for part in parts for expectation in part.shown),
+                ),
             ),
         ),
     )

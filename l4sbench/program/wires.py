@@ -56,6 +56,7 @@ def settings(placement: Placement, node: str, seed: int) -> tuple[tuple[str, str
         _own_rtt(placement, node),
         _noise(placement, node, seed),
         _path(placement, node, seed),
+        _back(placement, node, seed),
         _wifi(placement, node, seed),
         _host(placement, node, seed),
     )
@@ -105,6 +106,30 @@ def changed(placement: Placement, node: str, factor: str, value: Value) -> tuple
     return tuple((f"{_ROOT}.{port.network}.{name}", set_to) for port in data for name, set_to in found)
 
 
+def jittered(placement: Placement, node: str) -> tuple[Port, ...]:
+    """Return the ports of a node that delay by more or less than the mean."""
+    topology, cell = placement.topology, placement.cell
+    back = topology.return_ports if cell.path_jitter_direction == "both" else ()
+    ports = dict.fromkeys((*topology.data_ports, *back)) if cell.path_jitter.ns else ()
+    return tuple(port for port in ports if port.node == node)
+
+
+def _back(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the jitter of what receivers send."""
+    for port in jittered(placement, node):
+        if port not in placement.topology.data_ports:
+            yield f"{_ROOT}.{port.network}.seed", _seed(seed, node, "path", "back", port.network)
+            yield from _jitter(placement.cell, f"{_ROOT}.{port.network}")
+
+
+def _jitter(cell: Cell, port: str) -> Iterator[tuple[str, str]]:
+    if cell.path_jitter.ns:
+        yield f"{port}.spread_model", _MODELS[cell.path_jitter_model]
+        yield f"{port}.spread_every_ns", str(cell.path_jitter_every.ns)
+        yield f"{port}.overtake", str(int(cell.path_jitter_order == "free"))
+        yield f"{port}.spread_ns", str(cell.path_jitter.ns)
+
+
 def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
     """Yield jitter, losses and ECN of the path towards the receivers, at the delay before the bottleneck."""
     cell, ports = placement.cell, _data_ports(placement, node)
@@ -113,11 +138,7 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
     for number, data in enumerate(ports):
         port = f"{_ROOT}.{data.network}"
         yield f"{port}.seed", _seed(seed, node, "path", *([data.network] if number else []))
-        if cell.path_jitter.ns:
-            yield f"{port}.spread_model", _MODELS[cell.path_jitter_model]
-            yield f"{port}.spread_every_ns", str(cell.path_jitter_every.ns)
-            yield f"{port}.overtake", str(int(cell.path_jitter_order == "free"))
-            yield f"{port}.spread_ns", str(cell.path_jitter.ns)
+        yield from _jitter(cell, port)
     if cell.path_loss.ppb:
         yield from changed(placement, node, "path.loss", cell.path_loss)
     if cell.path_ecn != "pass":

@@ -212,6 +212,13 @@ class Topology:
         found = (self.data_port_of(pair) for pair in self.pairs)
         return tuple(dict.fromkeys(port for port in found if port is not None))
 
+    @cached_property
+    def return_ports(self) -> tuple[Port, ...]:
+        """Ports that have the jitter of the way back: the last delay before the sender of every pair."""
+        ways = (self.way(pair.receiver, pair.sender) for pair in self.pairs)
+        delays = ([port for port in way if port in self.delay_ports] for way in ways)
+        return tuple(dict.fromkeys(own[-1] for own in delays if own))
+
     # ---- ways
     @cached_property
     def sender_networks(self) -> Mapping[str, str]:

@@ -48,6 +48,22 @@ def test_the_way_of_data_has_jitter_and_losses_and_the_other_has_none(
     assert netem(delay, "net-tx") == "delay 5ms limit 60000"
 
 
+def test_jitter_in_both_directions_is_that_of_wires() -> None:
+    factors = {"path__jitter": "1ms", "path__jitter_model": "uniform", "path__jitter_direction": "both"}
+    wanted = cell(**factors, path__loss="1%")
+    delay = build(wanted)["delay"]
+    assert netem(delay) == "delay 5ms 1ms rate 100gbit loss random 1.0000000% limit 60000"
+    assert netem(delay, "net-tx") == "delay 5ms 1ms rate 100gbit limit 60000"
+    own = dict(build(wanted, wire_seed=1)["delay"].sysctls)
+    there, back = (
+        {name: own[f"net.wire.{port}.{name}"] for name in ("spread_ns", "spread_model", "overtake")}
+        for port in ("net-mid", "net-tx")
+    )
+    assert there == back == {"spread_ns": "1000000", "spread_model": "1", "overtake": "0"}
+    assert own["net.wire.net-mid.seed"] != own["net.wire.net-tx.seed"]
+    assert "net.wire.net-tx.loss_enter_ppb" not in own
+
+
 def shown(words: str, **options: object) -> str:
     """Return what tc 7.2 prints of netem on Linux 7.3."""
     delay = {"delay": 0.005, "jitter": 0, "correlation": 0}
@@ -72,6 +88,17 @@ def test_losses_that_read_back_otherwise_are_found() -> None:
         "netem at net-mid: options.loss-random.loss is missing, expected 0.02",
     )
     assert len(differences(wanted, shown("burst", **BURST))) == 3
+
+
+def test_jitter_that_an_earlier_cell_has_left_is_found() -> None:
+    wanted = expected(build(cell())["delay"])
+    jitter = {"delay": {"delay": 0.005, "jitter": 0.001, "correlation": 0}}
+    rate = {"rate": {"rate": 12_500_000_000, "packetoverhead": 0}}
+    assert differences(wanted, shown("none")) == ()
+    assert differences(wanted, shown("kept in order", **jitter, **rate)) == (
+        "netem at net-mid: options.delay.jitter is 0.001, not 0",
+        "netem at net-mid: options.rate.rate is set and should not be",
+    )
 
 
 EVENTS: dict[str, Value] = {
