@@ -96,7 +96,7 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "setup", ("ip", "neigh", "replace", *to)
     for route in program.routes:
         yield "setup", ("ip", "route", "replace", route.to, "via", route.via, *route.options)
-    for command in program.setup:
+    for command in (*program.rules, *program.setup):
         yield "setup", command.argv
     for server in program.servers:
         yield "ready", server.argv

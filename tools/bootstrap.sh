@@ -111,7 +111,8 @@ has_browser() { on_path chromium || on_path chromium-browser || on_path google-c
 if test "$kind" = dev && test "${fresh-no}" = yes; then
 	missing=
 	has_browser || missing=chromium
-	# their packages have the same names
+	on_path nft || missing="$missing nftables"
+	# packages of these have the same names
 	for tool in zsh irtt dkms; do
 		on_path "$tool" || missing="$missing $tool"
 	done

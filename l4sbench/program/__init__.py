@@ -5,9 +5,9 @@
     programs(cell, topology, catalog, conditions) -> {node: Program}
 
 is a pure function and the only code that makes tc lines, sysctls and traffic commands. A testbed executes a
-program in phases: modules, sysctls, links, routes and setup commands (setup; `reset` first where nodes are
-reused); servers (ready); flows and samplers at the start instant (start), and changes at theirs; read-backs
-after the last flow.
+program in phases: modules, sysctls, links, routes, rules and setup commands (setup; `reset` first where nodes
+are reused); servers (ready); flows and samplers at the start instant (start), and changes at theirs;
+read-backs after the last flow.
 
 An argument `@<network>` of a command stands for the node's interface on that network.
 """

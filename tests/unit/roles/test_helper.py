@@ -5,7 +5,9 @@
 import ast
 import json
 import os
+import shutil
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -16,10 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l4sbench.catalog import Bottleneck, Catalog
+from l4sbench.catalog import Bottleneck, Catalog, Expectation
 from l4sbench.program.data import Expected
 from l4sbench.program.readback import differences
 from l4sbench.text.units import Duration, Rate
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 HELPER = ROOT / "roles/helper/files/helper"
@@ -92,6 +95,69 @@ def test_compares_queues_as_the_judge_does(shown: str, wanted: Expected) -> None
 @given(st.integers(min_value=0, max_value=10**13))
 def test_reads_durations_as_programs_state_them(ns: int) -> None:
     assert system.duration_ns(str(Duration(ns))) == ns
+
+
+def test_compares_rules_as_the_judge_does() -> None:
+    wanted = Expected(
+        "rules", "r.json", (("rule.chain", "ecn-net-mid"),), (Expectation("rule.comment", "bleach"),)
+    )
+    plain = {
+        "what": wanted.what,
+        "match": [["rule.chain", "ecn-net-mid"]],
+        "values": [{"key": "rule.comment", "value": "bleach", "within": 0.0}],
+    }
+    for comment, said in (("bleach", []), ("pass", ["rules: rule.comment is pass, not bleach"])):
+        rule = {"rule": {"chain": "ecn-net-mid", "comment": comment}}
+        text = json.dumps({"nftables": [{"metainfo": {}}, {"chain": {"name": "ecn-net-mid"}}, rule]})
+        assert queues.differ(plain, text) == list(differences(wanted, text)) == said
+    for text in ('{"nftables": 7}', '{"nftables": [{"chain": {}}]}'):
+        assert (
+            queues.differ(plain, text) == list(differences(wanted, text)) == ["rules: missing; found nothing"]
+        )
+
+
+RULES = """\
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from queues import queues
+from system import run
+from tuning import restore
+
+def part(*rules):
+    commands = [{"argv": argv.split(), "timeout_s": 10} for argv in rules]
+    program = {"links": [], "rules": commands, "setup": [], "readback": [], "expected": []}
+    return {"programs": {"delay": program}, "host_nodes": sys.argv[2:]}
+
+made = part("nft add table inet l4sbench", "nft add chain inet l4sbench ecn-net-mid")
+shown = []
+for what in (made, made, part()):
+    queues(what, "delay", fresh=True)
+    shown.append(run(["nft", "list", "tables"]).stdout.split())
+queues(made, "delay", fresh=True)
+undone = restore("delay")
+print(json.dumps([shown, undone, run(["nft", "list", "tables"]).stdout.split()]))
+"""
+
+
+@pytest.mark.parametrize("nodes", [["delay"], ["delay", "router"]])
+def test_rules_end_with_the_trials_that_have_them(tmp_path: Path, nodes: list[str]) -> None:
+    """In a namespace of its own a node has them until the namespace goes; else teardown removes them."""
+    inside = ["unshare", "--map-root-user", "--net", "--mount"]
+    if not shutil.which("nft") or subprocess.run([*inside, "nft", "list", "ruleset"], check=False).returncode:
+        pytest.skip("no nft (a package of Debian), no tables in the kernel, or no user namespaces")
+    done = subprocess.run(
+        [*inside, sys.executable, "-c", RULES, HELPER, *nodes],
+        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    table = ["table", "inet", "l4sbench"]
+    removed = ["rules of nft in inet l4sbench removed"]
+    expected = [[], table] if nodes[1:] else [removed, []]
+    assert json.loads(done.stdout) == [[table, table, []], *expected]
 
 
 def test_reads_offloads() -> None:
