@@ -129,6 +129,17 @@ def test_everything_comes_from_the_seed(lab: Lab, tmp_path: Path) -> None:
         assert getattr(first, name).equals(getattr(second, name)), name
 
 
+def test_what_receivers_send_has_jitter_where_asked_for(lab: Lab, tmp_path: Path) -> None:
+    """Each way of 10 ms is up to 5 ms shorter."""
+    jitter = "path.jitter: 5ms\npath.jitter_model: uniform\npath.jitter_order: free\n"
+    more = f"{jitter}axes: {{path.jitter_direction: [data, both]}}\nexpect.bottleneck: false\n"
+    found = tables(tmp_path, more)
+    directions = found.trials.select("cell", "path.jitter_direction")
+    own = found.sockets.filter(pl.col("side") == "sender").join(directions, on="cell")
+    least = dict(own.group_by("path.jitter_direction").agg(pl.col("min_rtt_ms").min()).iter_rows())
+    assert 10 <= least["both"] < 15 <= least["data"] < 20
+
+
 WIFI = "buffer_bdp: 4\nevents: {step: {at: 5s, path.wifi_mcs: 4}}\n"
 
 
