@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors.collector import ToolError
 from collectors.result import Interval, Result, rate_mbps
-from l4sbench.traffic import UDP_HEADERS
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,9 +34,10 @@ def parse_iperf3(raw: Mapping[str, Any]) -> Result:
         raise ToolError("iperf3 ended without a sum")
     start, end = raw["start"], raw["end"]
     intervals = tuple(_intervals(raw["intervals"], start.get("tcp_mss_default", 0)))
+    family = _family(start)
     if "connecting_to" not in start:  # only a client connects: this is the receiver
-        return _whole(end["sum_received"], intervals)
-    sent, received = end["sum_sent"], _whole(end["sum_received"])
+        return _whole(end["sum_received"], family, intervals)
+    sent, received = end["sum_sent"], _whole(end["sum_received"], family)
     return Result(
         tool="iperf3",
         seconds=float(sent["seconds"]),
@@ -46,16 +47,23 @@ def parse_iperf3(raw: Mapping[str, Any]) -> Result:
         cc=end.get("sender_tcp_congestion"),
         mss_bytes=start.get("tcp_mss_default") or None,
         retransmits=sent.get("retransmits"),
-        frames_mbps=_frames_mbps(sent),
+        frames_mbps=_frames_mbps(sent, family),
     )
 
 
-def _whole(total: Mapping[str, Any], intervals: tuple[Interval, ...] = ()) -> Result:
+def _family(start: Mapping[str, Any]) -> Family:
+    """Return the version of IP of the connections; a server of both has IPv4 as addresses of IPv6."""
+    connected = start.get("connected")
+    host = str(connected[0]["remote_host"]) if connected else ""
+    return Family.IPV6 if ":" in host.removeprefix("::ffff:") else Family.IPV4
+
+
+def _whole(total: Mapping[str, Any], family: Family, intervals: tuple[Interval, ...] = ()) -> Result:
     seconds, amount = float(total["seconds"]), int(total["bytes"])
-    return Result("iperf3", seconds, amount, intervals, frames_mbps=_frames_mbps(total))
+    return Result("iperf3", seconds, amount, intervals, frames_mbps=_frames_mbps(total, family))
 
 
-def _frames_mbps(total: Mapping[str, Any]) -> float | None:
+def _frames_mbps(total: Mapping[str, Any], family: Family) -> float | None:
     """Return the rate of the Ethernet frames of UDP; None of TCP, whose packets iperf3 does not count.
 
     A receiver's `packets` include those that it missed.
@@ -63,7 +71,7 @@ def _frames_mbps(total: Mapping[str, Any]) -> float | None:
     if "packets" not in total:
         return None
     packets = total["packets"] - (0 if total.get("sender") else total["lost_packets"])
-    return rate_mbps(int(total["bytes"]) + packets * UDP_HEADERS, float(total["seconds"]))
+    return rate_mbps(int(total["bytes"]) + packets * family.udp_headers_bytes, float(total["seconds"]))
 
 
 def _intervals(listed: list[Mapping[str, Any]], mss_bytes: int) -> Iterator[Interval]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from collectors.result import Interval, Request, Result, ecn_name, rate_mbps
-from l4sbench.traffic import SYN_BYTES, UDP_HEADERS
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -75,7 +75,7 @@ def _pacer(raw: Mapping[str, Any]) -> Result:
     intervals = tuple(_steps_of(raw["intervals"], lambda now: now["packets_sent"] * payload))
     seconds = float(raw["seconds"])
     return Result(
-        "lean", seconds, sent * payload, intervals, frames_mbps=_frames_mbps(sent, payload, seconds)
+        "lean", seconds, sent * payload, intervals, frames_mbps=_frames_mbps(raw, sent, payload, seconds)
     )
 
 
@@ -89,13 +89,15 @@ def _counter(raw: Mapping[str, Any]) -> Result:
         tuple(_steps_of(raw["intervals"], lambda now: sum(now["packets_received"].values()) * payload)),
         delivered=packets,
         delivered_ce=raw["packets_received"]["ce"],
-        frames_mbps=_frames_mbps(packets, payload, seconds),
+        frames_mbps=_frames_mbps(raw, packets, payload, seconds),
     )
 
 
-def _frames_mbps(packets: int, payload: int, seconds: float) -> float | None:
+def _frames_mbps(raw: Mapping[str, Any], packets: int, payload: int, seconds: float) -> float | None:
     """Return the rate of frames: UDP with this payload, or SYNs, which have none."""
-    return rate_mbps(packets * (payload + UDP_HEADERS if payload else SYN_BYTES), seconds)
+    family = Family.IPV6 if raw.get("ipv6") else Family.IPV4
+    frame_bytes = payload + family.udp_headers_bytes if payload else family.syn_bytes
+    return rate_mbps(packets * frame_bytes, seconds)
 
 
 def _requester(raw: Mapping[str, Any]) -> Result:

@@ -324,7 +324,7 @@ def programs_of(
     cell = loaded.cells[0]
     shape = loaded.catalog.topology(cell.topology)
     conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or TRAITS)
-    return cell, shape, programs(cell, shape, loaded.catalog, conditions)
+    return cell, shape.of_family(cell.family), programs(cell, shape, loaded.catalog, conditions)
 
 
 def export(

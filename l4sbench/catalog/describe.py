@@ -89,10 +89,13 @@ def _number(limit: Packets | Size) -> int:
 
 
 def _needs(needs: KernelNeeds) -> str:
-    parts = [f"Linux {needs.kernel}" if needs.kernel else "", ", ".join(f"CONFIG_{n}" for n in needs.config)]
-    return ", ".join(
-        part for part in (*parts, f"iproute2 {needs.iproute2}" if needs.iproute2 else "") if part
+    parts = (
+        f"Linux {needs.kernel}" if needs.kernel else "",
+        ", ".join(f"CONFIG_{n}" for n in needs.config),
+        f"iproute2 {needs.iproute2}" if needs.iproute2 else "",
+        f"family: {needs.family}" if needs.family else "",
     )
+    return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

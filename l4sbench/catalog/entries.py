@@ -33,12 +33,14 @@ class KernelNeeds:
         config: Kernel configuration symbols without `CONFIG_`; `y` or `m`.
         modules: Kernel modules, where these are not built in.
         iproute2: Oldest iproute2 release whose `tc` can set it up.
+        family: The only value of the factor `family` that it is for; None: it is for all.
     """
 
     kernel: str | None = None
     config: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     iproute2: str | None = None
+    family: str | None = None
 
 
 @lru_cache(maxsize=1024)

@@ -106,6 +106,7 @@ class NeedsFile(_Strict):
     config: list[Annotated[str, StringConstraints(pattern=r"^[A-Z0-9_]+$")]] = []
     modules: list[Key] = []
     iproute2: Release | None = None
+    family: Literal["ipv4", "ipv6"] | None = None
 
 
 class ModuleFile(_Strict):

@@ -357,7 +357,7 @@ class _Reader:
 
 
 def _needs(model: files.NeedsFile) -> KernelNeeds:
-    return KernelNeeds(model.kernel, tuple(model.config), tuple(model.modules), model.iproute2)
+    return KernelNeeds(model.kernel, tuple(model.config), tuple(model.modules), model.iproute2, model.family)
 
 
 def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:

@@ -28,7 +28,7 @@ from l4sbench.text.wording import quoted
 
 PLACEHOLDERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "address": "IPv4 address of the receiving node",
+        "address": "address of the receiving node",
         "port": "port of the flow at the receiving node",
         "seconds": "how long the flow lasts, in seconds",
         "codepoint": "codepoint of the group: not-ect, ect1 or ect0",

@@ -95,7 +95,8 @@ class Worker:
         conditions = draw_conditions(cell, seed, self.testbed.traits, capture=self.plan.capture)
         programmed = programs(cell, place, matrix.catalog, conditions)
         (digest,) = self.inputs.digests(cell, (task.trial,))
-        return TrialSpec(cell, task.trial, seed, programmed, place, digest, task.limit_s)
+        placed = place.of_family(cell.family)
+        return TrialSpec(cell, task.trial, seed, programmed, placed, digest, task.limit_s)
 
     def _ended(self, under_way: UnderWay, partial: Partial, own_s: float) -> Kept:
         started, began = datetime.now(UTC), time.monotonic()

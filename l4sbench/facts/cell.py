@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, 
 
 from l4sbench.facts.common import Common
 from l4sbench.facts.factors import (
+    DEFAULT_FAMILY,
     DEFAULT_LAB,
     EVENT_AT,
     FACTORS,
@@ -41,6 +42,7 @@ from l4sbench.text.units import (
 )
 from l4sbench.text.wording import quoted
 from l4sbench.traffic import DEFAULT_SEND, SENDS, Send
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -282,6 +284,12 @@ class Cell:
         """The lab that it runs in; cells that were written before there were several have the default one."""
         lab = self.get("lab")
         return DEFAULT_LAB if lab is None else str(lab)
+
+    @property
+    def family(self) -> Family:
+        """The version of IP of its packets; that of cells that were written before there were two is IPv4."""
+        family = self.get("family")
+        return DEFAULT_FAMILY if family is None else Family(str(family))
 
     @property
     def highest_rate(self) -> Rate:

@@ -21,6 +21,7 @@ from l4sbench.facts.groups import Group
 from l4sbench.text.parameters import DAY, HOUR, Parameter, Reference, declared
 from l4sbench.text.units import Duration, Kind, Packets, Percent, Plain, Rate, Size, Value, kind_of
 from l4sbench.traffic import OF_SEND
+from l4sbench.traffic.family import Family
 
 GROUP_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 """Names of flow groups and events; they become part of factor, file and column names."""
@@ -30,6 +31,9 @@ MAX_TRIALS: Final = 10_000
 
 DEFAULT_LAB: Final = "default"
 """The lab that has no other name."""
+
+DEFAULT_FAMILY: Final = Family.IPV4
+"""The version of IP of cells that state none, and of those that were written before there were two."""
 
 LAB_NAME: Final = r"[a-z][a-z0-9-]{0,31}"
 """Names of labs."""
@@ -55,6 +59,13 @@ FACTORS: Final = _table(
         default="line6",
         refers="topology",
         source="l4sbench docs matrix",
+    ),
+    Parameter(
+        "family",
+        "str",
+        "Version of IP of all packets. The topology's IPv6 addresses follow from its IPv4 addresses.",
+        default=DEFAULT_FAMILY.value,
+        choices=tuple(family.value for family in Family),
     ),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
     Parameter(

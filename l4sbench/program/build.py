@@ -31,6 +31,7 @@ from l4sbench.program.shapers import bottleneck, port_name, reverse
 from l4sbench.program.switches import neighbours, routes_beside, switch_program
 from l4sbench.program.wires import readback, settings
 from l4sbench.traffic import Ready
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -45,7 +46,7 @@ WMEM = (4096, 16_384, 4_194_304)
 MANY_PORTS = {"net.ipv4.ip_local_port_range": "1024 65535"}
 """For senders of short connections: by default they have 28,000 ports, and a SYN that is lost keeps one."""
 SNAP_BYTES = 96
-"""Captured bytes of a packet: its Ethernet, IPv4 and TCP headers with all options are at most 94."""
+"""Captured bytes of a packet of IPv4: its Ethernet, IP and TCP headers with all options are at most 94."""
 CAPTURE_BUFFER_KIB = 16_384
 """Kernel buffer of a capture: a second of 100 Mbit/s in packets of 150 bytes."""
 
@@ -67,7 +68,7 @@ def programs(
             node.name: switch_program(placement, node)
             if node.name in conditions.switches
             else _program(placement, node, conditions)
-            for node in topology.nodes
+            for node in placement.topology.nodes
         }
     )
 
@@ -82,18 +83,20 @@ def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
     bottleneck = placement.topology.bottleneck_of(node)
     if bottleneck is None or node != placement.topology.capture:
         return ()
-    out = bottleneck.network
+    out, family = bottleneck.network, placement.cell.family
     addresses = placement.topology.by_name[node].addresses
     arriving = [address.network for address in addresses if address.network != out]
+    snap_bytes = SNAP_BYTES + family.header_bytes - Family.IPV4.header_bytes
     by_udp = any("udp" in placed.group.kind.transports for placed in placement.groups)
     what: tuple[str, ...] = ("tcp", "or", "udp") if by_udp else ("tcp",)
     return tuple(
-        _capture(network, ("-Q", "in") if network != out else (), what) for network in (*arriving, out)
+        _capture(network, ("-Q", "in") if network != out else (), snap_bytes, what)
+        for network in (*arriving, out)
     )
 
 
-def _capture(network: str, direction: tuple[str, ...], packets: tuple[str, ...]) -> Server:
-    what = ("-i", port_name(network), *direction, "-s", str(SNAP_BYTES), "-B", str(CAPTURE_BUFFER_KIB))
+def _capture(network: str, direction: tuple[str, ...], snap_bytes: int, packets: tuple[str, ...]) -> Server:
+    what = ("-i", port_name(network), *direction, "-s", str(snap_bytes), "-B", str(CAPTURE_BUFFER_KIB))
     how = ("-n", "-Z", "root", "--time-stamp-precision", "nano", "-w", "-")
     return Server(f"capture-{network}", ("tcpdump", *what, *how, *packets), f"{network}.pcap", Ready.CAPTURES)
 
@@ -111,7 +114,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         rewriting += rules(placement, node.name)
     else:
         wires = settings(placement, node.name, conditions.wire_seed)
-    sysctls = _sysctls(placement, touching)
+    sysctls = _sysctls(placement, node, touching)
     modules = _modules(placement, node, touching)
     return Program(
         node=node.name,
@@ -134,7 +137,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         readback=(
             *(reading for shaper in (*shapers, *rewriting) for reading in shaper.readback),
             *([readback(placement, node.name, wires)] if conditions.wire_seed is not None else []),
-            *_host_facts(node, sysctls, modules),
+            *_host_facts(node, placement.cell.family, sysctls, modules),
         ),
         expected=tuple(expected for shaper in (*shapers, *rewriting) for expected in shaper.expected),
         changes=changes(placement, node.name, wires=conditions.wire_seed is not None),
@@ -145,8 +148,10 @@ def _commands(shapers: Sequence[Shaper]) -> Iterator[tuple[str, ...]]:
     return (argv for shaper in shapers for argv in shaper.commands)
 
 
-def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tuple[tuple[str, str], ...]:
-    found = {"net.ipv4.ip_forward": "1", "net.ipv4.tcp_no_metrics_save": "1"}
+def _sysctls(
+    placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]
+) -> tuple[tuple[str, str], ...]:
+    found = {**_forwarding(placement.cell.family, node), "net.ipv4.tcp_no_metrics_save": "1"}
     if touching:
         for key, (least, initial, most) in (("rmem", RMEM), ("wmem", WMEM)):
             found[f"net.ipv4.tcp_{key}"] = f"{least} {initial} {max(most, placement.socket_bytes)}"
@@ -155,6 +160,13 @@ def _sysctls(placement: Placement, touching: Sequence[tuple[str, Placed]]) -> tu
             found |= MANY_PORTS
         found |= dict(placed.sysctls(role))
     return tuple(found.items())
+
+
+def _forwarding(family: Family, node: Node) -> Mapping[str, str]:
+    """Return what makes a node forward; of IPv6 only where it has to, as it then ignores other routers."""
+    if family is Family.IPV4:
+        return {"net.ipv4.ip_forward": "1"}
+    return {"net.ipv6.conf.all.forwarding": "1"} if len(node.addresses) > 1 else {}
 
 
 def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Module, ...]:
@@ -191,7 +203,7 @@ def _samplers(
 
 
 def _host_facts(
-    node: Node, sysctls: Sequence[tuple[str, str]], modules: Sequence[Module]
+    node: Node, family: Family, sysctls: Sequence[tuple[str, str]], modules: Sequence[Module]
 ) -> Iterator[Readback]:
     def about(
         kind: ReadKind, argv: tuple[str, ...], output: str, of: str = "", network: str = ""
@@ -201,7 +213,8 @@ def _host_facts(
 
     yield about(ReadKind.KERNEL, ("uname", "-a"), "uname.txt")
     yield about(ReadKind.SYSCTLS, ("sysctl", *(key for key, _ in sysctls)), "sysctls.txt")
-    yield about(ReadKind.ROUTES, ("ip", "-j", "route", "show"), "routes.json")
+    version = ("-6",) if family is Family.IPV6 else ()
+    yield about(ReadKind.ROUTES, ("ip", *version, "-j", "route", "show"), "routes.json")
     for network in (address.network for address in node.addresses):
         argv = ("ethtool", "-k", port_name(network))
         yield about(ReadKind.OFFLOADS, argv, f"offloads-{network}.txt", network, network)

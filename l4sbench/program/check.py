@@ -253,7 +253,7 @@ def _shape(cell: Cell, catalog: Catalog) -> _Shape:
 @lru_cache(maxsize=1024)
 def _decisive(given: frozenset[str], groups: tuple[str, ...]) -> Callable[[Mapping[str, Value]], object]:
     """Select the given values that make a shape: topology, queue and parameters, everything of the groups."""
-    always = {"topology", "aqm"}
+    always = {"topology", "aqm", *given.intersection({"family"})}
     owners = {"aqm", *groups}
     return itemgetter(*sorted(always.union(name for name in given if name_of(name).owner in owners)))
 

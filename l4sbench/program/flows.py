@@ -85,6 +85,7 @@ def _flow(
         kernel_cc=placed.cc.kernel_name if placed.cc else "",
         length=lasts,
         index=index,
+        family=placement.cell.family,
         bottleneck=placement.setting.rate,
         networks=(nodes[pair.sender].addresses[0].network, nodes[pair.receiver].addresses[0].network),
         handle=lambda program: placement.executables[program].handle,

@@ -13,6 +13,7 @@ from l4sbench.catalog import Bottleneck, CongestionControl, Queue
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.errors import Problem
 from l4sbench.text.units import Duration
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Exports
@@ -82,7 +83,7 @@ class Placement:
 
     def __init__(self, cell: Cell, topology: Topology, catalog: Catalog) -> None:
         self.cell = cell
-        self.topology = topology
+        self.topology = topology.of_family(cell.family)
         self.queue: Queue = catalog.queue(cell.aqm)
         self._exports = catalog.exports
         self.executables = catalog.executables
@@ -137,12 +138,23 @@ class Placement:
 
     def problems(self) -> list[Problem]:
         """Return the reasons why this cell cannot run; empty when it can."""
-        found = [problem for placed in self.groups for problem in _ecn_problems(placed)]
+        found = [*self._family_problems()]
+        found += [problem for placed in self.groups for problem in _ecn_problems(placed)]
         if found:
             return found
         for node in self.topology.nodes:
             found += _clashes(node.name, list(self.on(node.name)), self.setting.rtt)
         return found + _module_clashes(self.groups)
+
+    def _family_problems(self) -> Iterator[Problem]:
+        """Yield what does not handle packets of the cell's version of IP."""
+        entries: list[tuple[str, Queue | CongestionControl]] = [("aqm", self.queue)]
+        entries += [(f"{own.group.name}.cc", own.cc) for own in self.groups if own.cc is not None]
+        for path, entry in entries:
+            only = entry.needs.family
+            if only is not None and Family(only) is not self.cell.family:
+                message = f"{entry.name} is for {Family(only).words} only, not for {self.cell.family.words}"
+                yield Problem("", path, message, f"write family: {only}")
 
 
 def _ecn_problems(placed: Placed) -> list[Problem]:

@@ -6,20 +6,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.text.wording import quoted
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROLES: Final = ("sender", "receiver", "delay", "router")
 """Uses of a node."""
+
+
+IPV6_PREFIX: Final = IPv6Address("fd4c:3453:46::")
+"""Private prefix (RFC 4193) of the IPv6 addresses of topologies; their last 32 bits are the IPv4 address."""
+_EMBEDDED_AT: Final = 96
 
 
 class Port(NamedTuple):
@@ -31,7 +38,7 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class Address:
-    """A node's IPv4 address on a network."""
+    """A node's address on a network."""
 
     network: str
     ip: str
@@ -40,6 +47,11 @@ class Address:
     def __str__(self) -> str:
         return f"{self.ip}/{self.prefix}"
 
+    @property
+    def as_ipv6(self) -> Address:
+        """The IPv6 address that follows from this IPv4 address."""
+        return Address(self.network, _ipv6(self.ip), _EMBEDDED_AT + self.prefix)
+
 
 @dataclass(frozen=True)
 class StaticRoute:
@@ -47,6 +59,11 @@ class StaticRoute:
 
     to: str
     via: str
+
+    @property
+    def as_ipv6(self) -> StaticRoute:
+        """The same route between the IPv6 addresses that follow from these."""
+        return StaticRoute(_ipv6_prefix(self.to), _ipv6(self.via))
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,12 @@ class Node:
                 return address
         raise KeyError(f"{self.name} is not on {network}")
 
+    @property
+    def as_ipv6(self) -> Node:
+        """The node with IPv6 addresses and routes in place of those of IPv4."""
+        addresses = tuple(address.as_ipv6 for address in self.addresses)
+        return replace(self, addresses=addresses, routes=tuple(route.as_ipv6 for route in self.routes))
+
 
 @dataclass(frozen=True)
 class Network:
@@ -78,6 +101,11 @@ class Network:
     def is_bridge(self) -> bool:
         """True if it has more than two ports."""
         return len(self.nodes) > 2
+
+    @property
+    def as_ipv6(self) -> Network:
+        """The network with the IPv6 prefix that follows from its own."""
+        return replace(self, prefix=_ipv6_prefix(self.prefix))
 
 
 class NodePair(NamedTuple):
@@ -114,6 +142,18 @@ class Topology:
     about: str = field(default="", compare=False)
     source: str = field(default="", compare=False)
     file: Path | None = field(default=None, compare=False)
+
+    def of_family(self, family: Family) -> Topology:
+        """Return a topology as it is read, which has IPv4 addresses, with the addresses of `family`."""
+        return self._as_ipv6 if family is Family.IPV6 else self
+
+    @cached_property
+    def _as_ipv6(self) -> Topology:
+        return replace(
+            self,
+            nodes=tuple(node.as_ipv6 for node in self.nodes),
+            networks=tuple(network.as_ipv6 for network in self.networks),
+        )
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
@@ -336,5 +376,14 @@ class Topology:
 
 
 def mac_of(ip: str) -> str:
-    """Return a hardware address for the port with this IPv4 address: local, and ending in its bytes."""
-    return ":".join(("02", "00", *(f"{int(part):02x}" for part in ip.split("."))))
+    """Return a hardware address for the port with this address: local, and ending in its last four bytes."""
+    return ":".join(("02", "00", *(f"{byte:02x}" for byte in ip_address(ip).packed[-4:])))
+
+
+def _ipv6(ip: str) -> str:
+    return str(IPV6_PREFIX + int(IPv4Address(ip)))
+
+
+def _ipv6_prefix(prefix: str) -> str:
+    network = IPv4Network(prefix)
+    return f"{_ipv6(str(network.network_address))}/{_EMBEDDED_AT + network.prefixlen}"

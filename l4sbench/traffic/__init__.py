@@ -25,7 +25,6 @@ from l4sbench.traffic.send import (
     Ready,
     Send,
 )
-from l4sbench.traffic.tools import SYN_BYTES, UDP_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,8 +39,6 @@ __all__ = [
     "INPUT",
     "OF_SEND",
     "SENDS",
-    "SYN_BYTES",
-    "UDP_HEADERS",
     "Asked",
     "Flow",
     "FlowCommands",

@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from l4sbench.traffic.family import Family
 from l4sbench.traffic.send import RATE, SIZE, Send, shared
-from l4sbench.traffic.tools import MSS_BYTES, lean
+from l4sbench.traffic.tools import lean
 
 if TYPE_CHECKING:
     from l4sbench.text.units import Rate, Size
     from l4sbench.traffic.send import Flow, FlowCommands
+
+_SYN_OPTIONS_BYTES: Final = 8
+"""Length of the options of a SYN besides the timestamps: segment size, SACK, window scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +36,20 @@ class ConnectFlood(Send):
         """Return the argument lists of a flow's ends."""
         del tool
         size = ("--size", str(self.size.bytes))
-        every_ns = max(1, round(self.connection_bytes * 8e9 / self.rate.bits_per_s))
+        every_ns = max(1, round(self._connection_bytes(flow.family) * 8e9 / self.rate.bits_per_s))
         every = ("--every-ns", str(every_ns), "--cc", flow.kernel_cc)
         return lean(flow, ("request", *size, *every), ("answer", *size))
 
-    @property
-    def connection_bytes(self) -> int:
-        """Length of all frames that the opener of a connection sends without loss.
+    def _connection_bytes(self, family: Family) -> int:
+        """Return the length of all frames that the opener of a connection sends without loss.
 
         SYN, ACK, payload in full segments, FIN, and the ACK of the other FIN, with timestamps.
         """
-        payload = self.size.bytes
-        return 74 + 66 + payload + 66 * -(-payload // MSS_BYTES) + 66 + 66
+        payload, headers = self.size.bytes, family.segment_headers_bytes
+        segments = -(-payload // family.mss_bytes)
+        return headers + _SYN_OPTIONS_BYTES + payload + headers * (segments + 3)
 
     @property
     def each_per_s(self) -> float:
-        """Number of connections in a second."""
-        return self.rate.bits_per_s / (8 * self.connection_bytes)
+        """Number of connections in a second, of IPv4."""
+        return self.rate.bits_per_s / (8 * self._connection_bytes(Family.IPV4))

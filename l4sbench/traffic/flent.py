@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
+from l4sbench.traffic.family import Family
 from l4sbench.traffic.send import FOLDER, FlowCommands, HostTools, Ready, Send, factor
 from l4sbench.traffic.tools import SECOND_NS
 
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 FLENT: Final = "flent"
 
 _NETSERVER: Final = "netserver"
+_IPERF: Final = "iperf"
 WITHOUT_NETPERF: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "ping": (("ping", "irtt"), ("irtt", "server")),
-    "udp_flood": (("ping", "iperf"), ("iperf", "-s", "-u")),
+    "udp_flood": (("ping", _IPERF), (_IPERF, "-s", "-u")),
 }
 """Tests that need no netperf: the programs at the sender, and the command of the server."""
-_BY_NETPERF: Final = (("ping", "netperf"), (_NETSERVER, "-D", "-4"))
+_BY_NETPERF: Final = (("ping", "netperf"), (_NETSERVER, "-D"))
 _TEST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -53,12 +55,15 @@ class Flent(Send):
         """
         del tool
         port, seconds = str(flow.port), str(max(1, flow.length.ns // SECOND_NS))
-        to = ("-4", "-H", flow.address, "--netperf-control-port", port)
+        version = "-6" if flow.family is Family.IPV6 else "-4"
+        to = (version, "-H", flow.address, "--netperf-control-port", port)
         how = ("-l", seconds, "-d", "0", "-t", flow.id, "-D", FOLDER, "-r", "/dev/null")
         _, server = self._programs
         # netperf meets its server at this port, the others at their own
         by_tcp = server[0] == _NETSERVER
-        at = ("-p", port) if by_tcp else ()
+        at: tuple[str, ...] = (version, "-p", port) if by_tcp else ()
+        if server[0] == _IPERF and flow.family is Family.IPV6:
+            at = ("-V",)
         ready = Ready.LISTENS if by_tcp else Ready.AT_ONCE
         return FlowCommands((FLENT, self.test, *to, *how), (*server, *at), ready)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from l4sbench.text.parameters import Parameter, declared, declares
 from l4sbench.text.units import Duration, Rate, Size
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,11 +43,12 @@ class Flow:
 
     Attributes:
         id: `<group>-<index>`.
-        address: IPv4 address of its receiver.
+        address: IP address of its receiver.
         port: Port of its receiver.
         kernel_cc: Kernel name of its congestion control; empty if the kernel's TCP does not send it.
         length: How long it lasts.
         index: Number in its group, from 0.
+        family: Version of IP of its packets.
         bottleneck: Rate of the bottleneck at the trial's start.
         networks: Networks of its sender and its receiver.
         handle: Gives the name under which nodes have a program of the user's own.
@@ -60,6 +62,7 @@ class Flow:
     kernel_cc: str
     length: Duration
     index: int = 0
+    family: Family = Family.IPV4
     bottleneck: Rate = Rate(1)
     networks: tuple[str, str] = ("", "")
     handle: Callable[[str], str] = str

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from l4sbench.traffic.family import Family
 from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, Ready, Send, shared
-from l4sbench.traffic.tools import SYN_BYTES, lean
+from l4sbench.traffic.tools import lean
 
 if TYPE_CHECKING:
     from l4sbench.text.units import Rate
@@ -30,11 +31,11 @@ class SynFlood(Send):
     def commands(self, flow: Flow, tool: str) -> FlowCommands:
         """Return the argument lists of a flow's ends."""
         del tool
-        frames = ("--frames", f"{self.rate.bits_per_s}/{SYN_BYTES * 8}")
+        frames = ("--frames", f"{self.rate.bits_per_s}/{flow.family.syn_bytes * 8}")
         code = ("--codepoint", str(CODEPOINTS.index(self.codepoint)))
         return lean(flow, ("pace", "--syn", *frames, *code), ("count", "--syn"), Ready.COUNTS)
 
     @property
     def each_per_s(self) -> float:
-        """Number of SYNs in a second."""
-        return self.rate.bits_per_s / (8 * SYN_BYTES)
+        """Number of SYNs in a second, of IPv4."""
+        return self.rate.bits_per_s / (8 * Family.IPV4.syn_bytes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.traffic.family import Family
 from l4sbench.traffic.send import FlowCommands, Ready
 
 if TYPE_CHECKING:
@@ -25,12 +26,6 @@ LEAN: Final = "lean"
 
 INTERVAL_S: Final = 1
 """Length of the intervals in the tools' results, as in the published experiments."""
-UDP_HEADERS: Final = 14 + 20 + 8
-"""Bytes of the Ethernet, IPv4 and UDP headers; the queue at the bottleneck counts all of them."""
-SYN_BYTES: Final = 14 + 20 + 20
-"""Length of a frame with a SYN without options, as of hping3."""
-MSS_BYTES: Final = 1448
-"""Payload of a full TCP segment with timestamps."""
 SECOND_NS: Final = 1_000_000_000
 
 
@@ -53,9 +48,11 @@ def lean(
     # underestimate the reader's speed and keep the window small.
     common = ("--port", str(flow.port), "--seconds", seconds(flow.length), "--interval", str(INTERVAL_S))
     to, name = ("--to", flow.address, *common), ("--flow", flow.id)
+    # the sender has an address to tell
+    family = ("--ipv6",) if flow.family is Family.IPV6 else ()
     return FlowCommands(
         ("lab-traffic", sender[0], *to, *sender[1:], *name),
-        ("lab-traffic", receiver[0], *common, *receiver[1:]),
+        ("lab-traffic", receiver[0], *common, *receiver[1:], *family),
         ready,
     )
 

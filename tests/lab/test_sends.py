@@ -19,7 +19,7 @@ import pytest
 from l4sbench.app import api
 from l4sbench.disk.workloads import workload
 from l4sbench.testbeds.virtual.lab import Lab
-from l4sbench.traffic import SYN_BYTES
+from l4sbench.traffic.family import Family
 from reports.result.load import RunTables
 
 pytestmark = pytest.mark.lab
@@ -123,7 +123,7 @@ def test_a_flood_of_syns_has_its_rate_and_codepoint(
     before = queue.filter(pl.col("t_ms") < 1000)
     assert before["sent_packets"].n_unique() == 1
     count, size, classic, l4s = (queue[name][-1] - before[name][-1] for name in names)
-    assert size == pytest.approx(SYN_BYTES * count, abs=200)  # of the path itself
+    assert size == pytest.approx(Family.IPV4.syn_bytes * count, abs=200)  # of the path itself
     own, other = (l4s, classic) if code == "ect1" else (classic, l4s)
     assert own == pytest.approx(count, abs=200)  # what it dropped entered too, what it holds has not left
     assert other < 5  # packets of the path itself

@@ -23,10 +23,14 @@ flows:
 """
 
 
-def tables(folder: Path, more: str, name: str = "runs", jobs: int = 2, aqm: str = "fifo") -> RunTables:
-    """Run the matrix with further lines; every trial must be valid."""
+def tables(
+    folder: Path, more: str, name: str = "runs", jobs: int = 2, aqm: str | None = "fifo", trials: int = 1
+) -> RunTables:
+    """Run the matrix with further lines, which have the queue if `aqm` is None; every trial must be valid."""
     matrix = folder / "wire.yaml"
-    matrix.write_text(MATRIX.replace("fifo", aqm) + more, encoding="utf-8")
+    lines = MATRIX.replace("trials: 1\n", f"trials: {trials}\n")
+    lines = lines.replace("aqm: fifo\n", f"aqm: {aqm}\n" if aqm else "")
+    matrix.write_text(lines + more, encoding="utf-8")
     ended = api.run(matrix, jobs=jobs, runs=folder / name)
     assert ended.result.failed == ended.result.invalid == 0
     return api.load(ended)

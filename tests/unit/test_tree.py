@@ -144,7 +144,6 @@ BORDERS = {
     "l4sbench/app/words.py": "takes what a user asks about",
     "l4sbench/program/readback.py": "keys of JSON that tc prints",
     "collectors/validity.py": "names of sysctls",
-    "l4sbench/topology/model.py": "an address",
     "l4sbench/testbeds/dask/worker.py": "a release",
     "l4sbench/testbeds/ssh/facts.py": "a release",
     "l4sbench/testbeds/virtual/lab/source.py": "a release",

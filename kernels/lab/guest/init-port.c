@@ -5,14 +5,18 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <linux/ethtool.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <net/route.h>
 #include <netinet/ether.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,14 +27,35 @@
 #include "init-trial.h"
 #include "util.h"
 
-/* A socket of the namespace that lab-init is in, for one or a few requests. */
-static int control(int line)
+void set_sysctl(int line, const char *name, const char *value)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char path[512];
+	int error;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		fail(line, "no sysctl %s: %s", name, strerror(errno));
+	error = write_all(fd, value, strlen(value));
+	if (error)
+		fail(line, "sysctl %s = %s: %s", name, value, strerror(-error));
+	close(fd);
+}
+
+/* A socket of the namespace that lab-init is in, for one or a few requests. */
+static int control_of(int line, int family)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		fail(line, "socket: %s", strerror(errno));
 	return fd;
+}
+
+static int control(int line)
+{
+	return control_of(line, AF_INET);
 }
 
 static void request(int line, int fd, unsigned long what, void *data, const char *subject)
@@ -59,20 +84,50 @@ static struct in_addr parse_address(int line, const char *text)
 	return address;
 }
 
-/* Parse A.B.C.D/LENGTH; the mask of LENGTH bits goes to @mask. */
-static struct in_addr parse_prefix(int line, const char *text, struct in_addr *mask)
+static struct in6_addr parse_address6(int line, const char *text)
 {
-	char address[INET_ADDRSTRLEN];
+	struct in6_addr address;
+
+	if (inet_pton(AF_INET6, text, &address) != 1)
+		fail(line, "%s is not an IPv6 address", text);
+	return address;
+}
+
+static bool is_ipv6(const char *text)
+{
+	return strchr(text, ':') != NULL;
+}
+
+/* Copy the address of ADDRESS/LENGTH to @address and return LENGTH, at most @most. */
+static int split_prefix(int line, const char *text, char address[INET6_ADDRSTRLEN], int most)
+{
 	const char *slash = strchr(text, '/');
 	int64_t length;
 
-	if (!slash || slash - text >= (ptrdiff_t)sizeof(address) ||
-	    !parse_int64(slash + 1, &length) || length < 0 || length > 32)
-		fail(line, "%s is not an IPv4 address with a prefix length", text);
+	if (!slash || slash - text >= INET6_ADDRSTRLEN || !parse_int64(slash + 1, &length) ||
+	    length < 0 || length > most)
+		fail(line, "%s is not an address with a prefix length", text);
 	memcpy(address, text, slash - text);
 	address[slash - text] = '\0';
+	return length;
+}
+
+/* Parse A.B.C.D/LENGTH; the mask of LENGTH bits goes to @mask. */
+static struct in_addr parse_prefix(int line, const char *text, struct in_addr *mask)
+{
+	char address[INET6_ADDRSTRLEN];
+	int length = split_prefix(line, text, address, 32);
+
 	mask->s_addr = htonl(length ? UINT32_MAX << (32 - length) : 0);
 	return parse_address(line, address);
+}
+
+static struct in6_addr parse_prefix6(int line, const char *text, int *length)
+{
+	char address[INET6_ADDRSTRLEN];
+
+	*length = split_prefix(line, text, address, 128);
+	return parse_address6(line, address);
 }
 
 static struct sockaddr parse_mac(int line, const char *text)
@@ -113,24 +168,58 @@ void link_up(int line, const char *ifname)
 	close(fd);
 }
 
-/*
- * The address comes before the interface is up: the kernel first gives it the
- * mask of its class, and would make a route of that for a moment.
- */
-void port_up(int line, const char *ifname, const char *mac, const char *address)
+static void set_address(int line, int fd, const char *ifname, const char *address)
 {
 	struct ifreq req = ifreq_of(line, ifname);
 	struct in_addr mask;
 	struct in_addr own = parse_prefix(line, address, &mask);
-	int fd = control(line);
 
-	req.ifr_hwaddr = parse_mac(line, mac);
-	request(line, fd, SIOCSIFHWADDR, &req, ifname);
 	req.ifr_addr = in_sockaddr(own);
 	request(line, fd, SIOCSIFADDR, &req, ifname);
 	req.ifr_netmask = in_sockaddr(mask);
 	request(line, fd, SIOCSIFNETMASK, &req, ifname);
+}
+
+/* The request of SIOCSIFADDR; <linux/ipv6.h> has it, and clashes with <netinet/in.h>. */
+struct ifreq6 {
+	struct in6_addr address;
+	uint32_t length;
+	int index;
+};
+
+/* Nobody has the address, so it is there at once: without duplicate address detection. */
+static void add_address6(int line, const char *ifname, const char *address)
+{
+	struct ifreq6 req = { .index = if_nametoindex(ifname) };
+	int fd = control_of(line, AF_INET6);
+	char name[64];
+	int length;
+
+	req.address = parse_prefix6(line, address, &length);
+	req.length = length;
+	snprintf(name, sizeof(name), "net/ipv6/conf/%s/accept_dad", ifname);
+	set_sysctl(line, name, "0");
+	request(line, fd, SIOCSIFADDR, &req, address);
+	close(fd);
+}
+
+/*
+ * An IPv4 address comes before the interface is up: the kernel first gives it the
+ * mask of its class, and would make a route of that for a moment. An IPv6 address
+ * comes after it, as its route needs the interface.
+ */
+void port_up(int line, const char *ifname, const char *mac, const char *address)
+{
+	struct ifreq req = ifreq_of(line, ifname);
+	int fd = control(line);
+
+	req.ifr_hwaddr = parse_mac(line, mac);
+	request(line, fd, SIOCSIFHWADDR, &req, ifname);
+	if (!is_ipv6(address))
+		set_address(line, fd, ifname, address);
 	bring_up(line, fd, ifname);
+	if (is_ipv6(address))
+		add_address6(line, ifname, address);
 	close(fd);
 }
 
@@ -267,7 +356,45 @@ void print_offloads(int line, const char *ifname, struct text *out)
 
 /* -- neighbours and routes --------------------------------------------------------- */
 
-void add_neighbour(int line, const char *ifname, const char *address, const char *mac)
+/* There is no ioctl for a neighbour by IPv6. */
+static void add_neighbour6(int line, const char *ifname, const char *address, const char *mac)
+{
+	struct sockaddr hardware = parse_mac(line, mac);
+	struct {
+		struct nlmsghdr header;
+		struct ndmsg body;
+		struct rtattr address_head;
+		struct in6_addr address;
+		struct rtattr mac_head;
+		unsigned char mac[8]; /* 6, and padding */
+	} req = {
+		.header = { .nlmsg_len = sizeof(req),
+			    .nlmsg_type = RTM_NEWNEIGH,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE |
+					   NLM_F_REPLACE },
+		.body = { .ndm_family = AF_INET6,
+			  .ndm_ifindex = if_nametoindex(ifname),
+			  .ndm_state = NUD_PERMANENT },
+		.address_head = { RTA_LENGTH(sizeof(struct in6_addr)), NDA_DST },
+		.address = parse_address6(line, address),
+		.mac_head = { RTA_LENGTH(ETH_ALEN), NDA_LLADDR },
+	};
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+	} answer;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	memcpy(req.mac, hardware.sa_data, ETH_ALEN);
+	if (fd < 0 || send(fd, &req, sizeof(req), 0) < 0 ||
+	    recv(fd, &answer, sizeof(answer), 0) < (ssize_t)sizeof(answer.header))
+		fail(line, "rtnetlink: %s", strerror(errno));
+	if (answer.header.nlmsg_type != NLMSG_ERROR || answer.error.error)
+		fail(line, "%s: %s", address, strerror(-answer.error.error));
+	close(fd);
+}
+
+static void add_neighbour4(int line, const char *ifname, const char *address, const char *mac)
 {
 	struct arpreq req = {
 		.arp_pa = in_sockaddr(parse_address(line, address)),
@@ -283,7 +410,29 @@ void add_neighbour(int line, const char *ifname, const char *address, const char
 	close(fd);
 }
 
-void add_route(int line, const char *to, const char *via)
+void add_neighbour(int line, const char *ifname, const char *address, const char *mac)
+{
+	if (is_ipv6(address))
+		add_neighbour6(line, ifname, address, mac);
+	else
+		add_neighbour4(line, ifname, address, mac);
+}
+
+/* The kernel finds the interface by the address @via. */
+static void add_route6(int line, const char *to, const char *via)
+{
+	struct in6_rtmsg route = { .rtmsg_flags = RTF_UP | RTF_GATEWAY };
+	int fd = control_of(line, AF_INET6);
+	int length;
+
+	route.rtmsg_dst = parse_prefix6(line, to, &length);
+	route.rtmsg_dst_len = length;
+	route.rtmsg_gateway = parse_address6(line, via);
+	request(line, fd, SIOCADDRT, &route, to);
+	close(fd);
+}
+
+static void add_route4(int line, const char *to, const char *via)
 {
 	struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
 	struct in_addr mask;
@@ -294,4 +443,12 @@ void add_route(int line, const char *to, const char *via)
 	route.rt_gateway = in_sockaddr(parse_address(line, via));
 	request(line, fd, SIOCADDRT, &route, to);
 	close(fd);
+}
+
+void add_route(int line, const char *to, const char *via)
+{
+	if (is_ipv6(to))
+		add_route6(line, to, via);
+	else
+		add_route4(line, to, via);
 }

@@ -92,23 +92,6 @@ static void enter(int line, int fd)
 		fail(line, "setns: %s", strerror(errno));
 }
 
-/* Write a sysctl of the namespace that lab-init is in. */
-static void set_sysctl(int line, const char *name, const char *value)
-{
-	char path[512];
-	int error;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/sys/%s", name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		fail(line, "no sysctl %s: %s", name, strerror(errno));
-	error = write_all(fd, value, strlen(value));
-	if (error)
-		fail(line, "sysctl %s = %s: %s", name, value, strerror(-error));
-	close(fd);
-}
-
 /*
  * netns NAME [ROWS]: like `ip netns add`, with the loopback interface up.
  *
@@ -165,7 +148,7 @@ static void step_sysctl(int line, char **field, int count)
 	set_sysctl(line, field[1], field[2]);
 }
 
-/* port NS IFNAME MAC ADDRESS/LENGTH */
+/* port NS IFNAME MAC ADDRESS/LENGTH, of IPv4 or IPv6 as in neighbour and route */
 static void step_port(int line, char **field, int count)
 {
 	(void)count;

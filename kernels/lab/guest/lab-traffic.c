@@ -22,12 +22,12 @@ static const struct role {
 	const char *usage;
 } roles[] = {
 	{ "send", send_bulk, true, "--cc NAME [--bytes N] [--flow ID]" },
-	{ "receive", receive_bulk, false, "[--bytes N]" },
+	{ "receive", receive_bulk, false, "[--bytes N] [--ipv6]" },
 	{ "pace", pace, true, "(--size N | --syn) --frames RATE/BITS --codepoint 0-3 [--flow ID]" },
-	{ "count", count, false, "(--size N | --syn)" },
+	{ "count", count, false, "(--size N | --syn) [--ipv6]" },
 	{ "request", request, true,
 	  "(--size N --every-ns N | --schedule FILE) --cc NAME [--answer] [--flow ID]" },
-	{ "answer", answer, false, "[--size N] [--answer]" },
+	{ "answer", answer, false, "[--size N] [--answer] [--ipv6]" },
 };
 
 static void usage(void)
@@ -87,7 +87,8 @@ static void parse_options(struct options *o, int argc, char **argv)
 		EVERY,
 		SYN,
 		ANSWER,
-		SCHEDULE
+		SCHEDULE,
+		IPV6
 	};
 	static const struct option known[] = {
 		[TO] = { "to", required_argument, NULL, TO },
@@ -104,12 +105,13 @@ static void parse_options(struct options *o, int argc, char **argv)
 		[SYN] = { "syn", no_argument, NULL, SYN },
 		[ANSWER] = { "answer", no_argument, NULL, ANSWER },
 		[SCHEDULE] = { "schedule", required_argument, NULL, SCHEDULE },
+		[IPV6] = { "ipv6", no_argument, NULL, IPV6 },
 		{ 0 },
 	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
-		const char *name = option <= SCHEDULE ? known[option].name : "";
+		const char *name = option <= IPV6 ? known[option].name : "";
 
 		switch (option) {
 		case TO:
@@ -154,6 +156,9 @@ static void parse_options(struct options *o, int argc, char **argv)
 		case SCHEDULE:
 			o->schedule = optarg;
 			break;
+		case IPV6:
+			o->ipv6 = true;
+			break;
 		default:
 			usage();
 		}
@@ -163,11 +168,11 @@ static void parse_options(struct options *o, int argc, char **argv)
 }
 
 /* What a role needs beyond port and time. */
-static void check(const struct role *role, const struct options *o)
+static void check(const struct role *role, struct options *o)
 {
 	bool paced = role->run == pace || role->run == count;
 	bool sized = (role->run == request && !o->schedule) || (role->run == answer && o->answer);
-	struct in_addr address;
+	struct in6_addr address;
 
 	if (role->sends && !o->to)
 		usage();
@@ -180,8 +185,10 @@ static void check(const struct role *role, const struct options *o)
 		usage();
 	if (role->run == pace && o->size > 65507)
 		die("a UDP packet has at most 65507 bytes, not %lld", (long long)o->size);
-	if (role->sends && inet_pton(AF_INET, o->to, &address) != 1)
-		die("--to takes an IPv4 address, not %s", o->to);
+	if (role->sends)
+		o->ipv6 = inet_pton(AF_INET6, o->to, &address) == 1;
+	if (role->sends && !o->ipv6 && inet_pton(AF_INET, o->to, &address) != 1)
+		die("--to takes an IP address, not %s", o->to);
 }
 
 int main(int argc, char **argv)

@@ -260,14 +260,14 @@ static int feed(int fd, int64_t left)
 static void *send_all(void *data)
 {
 	struct flow *flow = data;
-	struct sockaddr_in to = peer(flow->o);
+	struct endpoint to = peer(flow->o);
 	ssize_t n = -1;
 	char byte;
 	int error;
 
 	sleep_until(flow->start_ns);
 	flow->connect_ns = now_ns();
-	if (connect(flow->fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+	if (connect(flow->fd, &to.any, to.length) < 0)
 		die_errno(errno, "cannot connect to %s port %d", flow->o->to, flow->o->port);
 	flow->established_ns = now_ns();
 
@@ -295,7 +295,7 @@ void send_bulk(const struct options *o)
 	int length;
 
 	prepare(&flow);
-	flow.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	flow.fd = open_socket(o, SOCK_STREAM);
 	if (flow.fd < 0)
 		die_errno(errno, "socket");
 	set_congestion_control(flow.fd, o->cc);
@@ -333,7 +333,7 @@ static void *drain(void *data)
 void receive_bulk(const struct options *o)
 {
 	struct flow flow = { .o = o };
-	struct sockaddr_in address = here(o);
+	struct endpoint address = here(o);
 	struct tcpinfo info;
 	pthread_t thread;
 	int64_t length_ns;
@@ -342,11 +342,11 @@ void receive_bulk(const struct options *o)
 	int fd;
 
 	prepare(&flow);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = open_socket(o, SOCK_STREAM);
 	if (fd < 0)
 		die_errno(errno, "socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 1) < 0)
+	if (bind(fd, &address.any, address.length) < 0 || listen(fd, 1) < 0)
 		die_errno(errno, "cannot listen on port %d", o->port);
 	flow.fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	if (flow.fd < 0)

@@ -20,6 +20,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -30,7 +31,6 @@
 #define MOST_WAKES   20000 /* a second */
 #define MOST_AT_ONCE 1024  /* UIO_MAXIOV */
 #define MOST_PAYLOAD 65507
-#define SYN_BYTES    40
 #define FIRST_PORT   1024 /* source ports of a flood, one after the other as hping3 takes them */
 #define CODEPOINTS   4	  /* values of the ECN field */
 
@@ -38,9 +38,16 @@ static const char *const codepoints[CODEPOINTS] = { "not_ect", "ect1", "ect0", "
 
 /* -- the sender ---------------------------------------------------------------- */
 
-struct syn {
-	struct iphdr ip;
-	struct tcphdr tcp;
+/* A SYN of IPv4 or IPv6: what precedes the TCP header depends on that. */
+union syn {
+	struct {
+		struct iphdr ip;
+		struct tcphdr tcp;
+	} v4;
+	struct {
+		struct ip6_hdr ip;
+		struct tcphdr tcp;
+	} v6;
 };
 
 struct source {
@@ -49,9 +56,8 @@ struct source {
 	int at_once;
 	struct mmsghdr messages[MOST_AT_ONCE];
 	struct iovec pieces[MOST_AT_ONCE];
-	struct syn syns[MOST_AT_ONCE];
-	struct sockaddr_in to;
-	struct in_addr from;
+	union syn syns[MOST_AT_ONCE];
+	struct endpoint to, from;
 	uint64_t sent;
 };
 
@@ -71,47 +77,89 @@ static uint16_t folded(uint32_t sum)
 	return ~(sum + (sum >> 16));
 }
 
-/* The number of a SYN makes its source port and its sequence number. */
-static void make_syn(struct syn *syn, const struct source *source, uint64_t number)
+static size_t syn_bytes(const struct options *o)
 {
-	struct {
-		struct in_addr from, to;
-		uint8_t zero, protocol;
-		uint16_t length;
-	} pseudo = { source->from, source->to.sin_addr, 0, IPPROTO_TCP, htons(sizeof(syn->tcp)) };
+	return o->ipv6 ? sizeof(((union syn *)0)->v6) : sizeof(((union syn *)0)->v4);
+}
 
-	*syn = (struct syn){
-		.ip = { .version = 4,
-			.ihl = sizeof(syn->ip) / 4,
-			.tos = source->o->codepoint,
-			.tot_len = htons(SYN_BYTES),
-			.ttl = 64,
-			.protocol = IPPROTO_TCP,
-			.saddr = source->from.s_addr,
-			.daddr = source->to.sin_addr.s_addr },
-		.tcp = { .source = htons(FIRST_PORT + number % (65536 - FIRST_PORT)),
-			 .dest = source->to.sin_port,
-			 .seq = htonl((uint32_t)number * 2654435761u),
-			 .doff = sizeof(syn->tcp) / 4,
-			 .syn = 1,
-			 .window = htons(512) },
+/* The number of a SYN makes its source port and its sequence number; @pseudo is the
+ * sum of the addresses, to which the checksum adds protocol and length. */
+static struct tcphdr tcp_syn(const struct options *o, uint64_t number, uint32_t pseudo)
+{
+	struct tcphdr tcp = {
+		.source = htons(FIRST_PORT + number % (65536 - FIRST_PORT)),
+		.dest = htons(o->port),
+		.seq = htonl((uint32_t)number * 2654435761u),
+		.doff = sizeof(tcp) / 4,
+		.syn = 1,
+		.window = htons(512),
 	};
-	syn->tcp.check = folded(
-		add_words(add_words(0, &pseudo, sizeof(pseudo)), &syn->tcp, sizeof(syn->tcp)));
+
+	pseudo += htons(IPPROTO_TCP) + htons(sizeof(tcp));
+	tcp.check = folded(add_words(pseudo, &tcp, sizeof(tcp)));
+	return tcp;
+}
+
+static void make_syn4(union syn *syn, const struct source *source, uint64_t number)
+{
+	struct iphdr *ip = &syn->v4.ip;
+
+	*ip = (struct iphdr){
+		.version = 4,
+		.ihl = sizeof(*ip) / 4,
+		.tos = source->o->codepoint,
+		.tot_len = htons(sizeof(syn->v4)),
+		.ttl = 64,
+		.protocol = IPPROTO_TCP,
+		.saddr = source->from.v4.sin_addr.s_addr,
+		.daddr = source->to.v4.sin_addr.s_addr,
+	};
+	syn->v4.tcp = tcp_syn(source->o, number, add_words(0, &ip->saddr, 2 * sizeof(ip->saddr)));
+}
+
+static void make_syn6(union syn *syn, const struct source *source, uint64_t number)
+{
+	struct ip6_hdr *ip = &syn->v6.ip;
+
+	*ip = (struct ip6_hdr){
+		.ip6_flow = htonl(6u << 28 | (uint32_t)source->o->codepoint << 20),
+		.ip6_plen = htons(sizeof(syn->v6.tcp)),
+		.ip6_nxt = IPPROTO_TCP,
+		.ip6_hlim = 64,
+		.ip6_src = source->from.v6.sin6_addr,
+		.ip6_dst = source->to.v6.sin6_addr,
+	};
+	syn->v6.tcp = tcp_syn(source->o, number, add_words(0, &ip->ip6_src, 2 * sizeof(ip->ip6_src)));
 }
 
 /* The address that packets to the receiver come from. */
-static struct in_addr own_address(const struct sockaddr_in *to)
+static struct endpoint own_address(const struct options *o, const struct endpoint *to)
 {
-	struct sockaddr_in own = { 0 };
-	socklen_t length = sizeof(own);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct endpoint own = { .length = to->length };
+	int fd = open_socket(o, SOCK_DGRAM);
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&own, &length) < 0)
+	if (fd < 0 || connect(fd, &to->any, to->length) < 0 ||
+	    getsockname(fd, &own.any, &own.length) < 0)
 		die_errno(errno, "no way to the receiver");
 	close(fd);
-	return own.sin_addr;
+	return own;
+}
+
+/* Packets of UDP with the codepoint, or SYNs that are whole packets. */
+static int open_sending(const struct options *o, const struct endpoint *to)
+{
+	int level = o->ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
+	int field = o->ipv6 ? IPV6_TCLASS : IP_TOS;
+	int fd = o->syn ? socket(to->any.sa_family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW) :
+			  open_socket(o, SOCK_DGRAM);
+
+	if (fd < 0)
+		die_errno(errno, "socket");
+	if (!o->syn && setsockopt(fd, level, field, &o->codepoint, sizeof(int)) < 0)
+		die_errno(errno, "the ECN field");
+	if (!o->syn && connect(fd, &to->any, to->length) < 0)
+		die_errno(errno, "cannot connect to %s port %d", o->to, o->port);
+	return fd;
 }
 
 static void open_source(struct source *source)
@@ -120,25 +168,20 @@ static void open_source(struct source *source)
 	static char payload[MOST_PAYLOAD];
 
 	source->to = peer(o);
-	source->from = own_address(&source->to);
-	source->fd = o->syn ? socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW)
-			    : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (source->fd < 0)
-		die_errno(errno, "socket");
-	if (!o->syn && setsockopt(source->fd, IPPROTO_IP, IP_TOS, &o->codepoint, sizeof(int)) < 0)
-		die_errno(errno, "IP_TOS");
-	if (!o->syn && connect(source->fd, (struct sockaddr *)&source->to, sizeof(source->to)) < 0)
-		die_errno(errno, "cannot connect to %s port %d", o->to, o->port);
+	source->from = own_address(o, &source->to);
+	source->fd = open_sending(o, &source->to);
+	if (o->ipv6 && o->syn)
+		source->to.v6.sin6_port = 0; /* which a raw socket takes for a protocol */
 	for (int i = 0; i < MOST_AT_ONCE; i++) {
 		struct msghdr *header = &source->messages[i].msg_hdr;
 
-		source->pieces[i] = o->syn ? (struct iovec){ &source->syns[i], SYN_BYTES }
+		source->pieces[i] = o->syn ? (struct iovec){ &source->syns[i], syn_bytes(o) }
 					   : (struct iovec){ payload, o->size };
 		header->msg_iov = &source->pieces[i];
 		header->msg_iovlen = 1;
 		if (o->syn) {
-			header->msg_name = &source->to;
-			header->msg_namelen = sizeof(source->to);
+			header->msg_name = &source->to.any;
+			header->msg_namelen = source->to.length;
 		}
 	}
 }
@@ -146,9 +189,12 @@ static void open_source(struct source *source)
 /* An unreachable receiver (ICMP) is no reason to stop: nothing changes the rate. */
 static void emit(struct source *source, int number)
 {
+	void (*make)(union syn *, const struct source *, uint64_t) =
+		source->o->ipv6 ? make_syn6 : make_syn4;
+
 	if (source->o->syn)
 		for (int i = 0; i < number; i++)
-			make_syn(&source->syns[i], source, source->sent + i);
+			make(&source->syns[i], source, source->sent + i);
 	while (number) {
 		int sent = sendmmsg(source->fd, source->messages, number, 0);
 
@@ -162,6 +208,15 @@ static void emit(struct source *source, int number)
 				(number - sent) * sizeof(*source->syns));
 		number -= sent;
 	}
+}
+
+/* Headers count in a flow's rate, so those of IPv6 are said. */
+static void text_version(struct text *t, const struct options *o)
+{
+	if (!o->ipv6)
+		return;
+	text_field(t, "ipv6");
+	text_puts(t, "true");
 }
 
 static void record_sent(struct text *intervals, int64_t end_ns, const struct source *source)
@@ -205,6 +260,7 @@ void pace(const struct options *o)
 	}
 	record_sent(&intervals, o->seconds_ns, &source);
 	text_role(&t, "pacer", o, start_ns, o->seconds_ns);
+	text_version(&t, o);
 	text_field_s64(&t, "payload", o->size);
 	text_field_u64(&t, "packets_sent", source.sent);
 	print_result(&t, &intervals);
@@ -216,14 +272,19 @@ void pace(const struct options *o)
 /* A packet socket that counts the flow's packets with one codepoint, and keeps nothing. */
 static int counter(const struct options *o, int codepoint)
 {
-	/* Offsets are those of the IP header; a fragment has no port, and none is sent. */
+	/*
+	 * Offsets are those of the IP header; a fragment has no port, and none is sent.
+	 * Index register: the length of the header.
+	 */
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 9),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, o->ipv6 ? 6 : 9),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->syn ? IPPROTO_TCP : IPPROTO_UDP, 0, 10),
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 1),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 3),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, codepoint, 0, 7),
-		BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, o->ipv6 ? 0x30 : 3),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->ipv6 ? codepoint << 4 : codepoint, 0, 7),
+		o->ipv6 ? (struct sock_filter)BPF_STMT(BPF_LDX | BPF_W | BPF_IMM,
+						       sizeof(struct ip6_hdr)) :
+			  (struct sock_filter)BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->port, 0, 4),
 		BPF_JUMP(BPF_JMP | BPF_JA, o->syn ? 0 : 2, 0, 0),
@@ -233,7 +294,8 @@ static int counter(const struct options *o, int codepoint)
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 	struct sock_fprog filter = { ARRAY_SIZE(code), code };
-	struct sockaddr_ll all = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
+	struct sockaddr_ll all = { .sll_family = AF_PACKET,
+				   .sll_protocol = htons(o->ipv6 ? ETH_P_IPV6 : ETH_P_IP) };
 	int least = 0;
 	int fd;
 
@@ -251,11 +313,11 @@ static void discard_udp(const struct options *o)
 {
 	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
 	struct sock_fprog filter = { ARRAY_SIZE(code), code };
-	struct sockaddr_in address = here(o);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct endpoint address = here(o);
+	int fd = open_socket(o, SOCK_DGRAM);
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0 ||
-	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+	    bind(fd, &address.any, address.length) < 0)
 		die_errno(errno, "cannot listen for UDP on port %d", o->port);
 }
 
@@ -314,6 +376,7 @@ void count(const struct options *o)
 		text_puts(&intervals, "}");
 	} while (end_ns < o->seconds_ns);
 	text_role(&t, "counter", o, start_ns, o->seconds_ns);
+	text_version(&t, o);
 	text_field_s64(&t, "payload", o->size);
 	report_packets(&t, packets);
 	print_result(&t, &intervals);

@@ -158,7 +158,7 @@ static void open_next(struct side *side)
 {
 	const struct options *o = side->o;
 	struct connection *connection = calloc(1, sizeof(*connection));
-	struct sockaddr_in to = peer(o);
+	struct endpoint to = peer(o);
 	uint32_t ports = ALL_PORTS;
 	int one = 1;
 
@@ -180,7 +180,7 @@ static void open_next(struct side *side)
 		give_up(side, connection, true);
 		return;
 	}
-	connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	connection->fd = open_socket(o, SOCK_STREAM | SOCK_NONBLOCK);
 	if (connection->fd < 0)
 		die_errno(errno, "socket");
 	if (side->opened == 1)
@@ -191,8 +191,7 @@ static void open_next(struct side *side)
 		setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	else /* or the kernel tries all even ports before any odd one, again each time */
 		setsockopt(connection->fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &ports, sizeof(ports));
-	if (connect(connection->fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
-	    errno != EINPROGRESS) {
+	if (connect(connection->fd, &to.any, to.length) < 0 && errno != EINPROGRESS) {
 		bool no_port = errno == EADDRNOTAVAIL;
 
 		end(connection);
@@ -459,14 +458,14 @@ static void record_receiver(struct side *side, int64_t end_ns)
 
 static void listen_here(const struct options *o)
 {
-	struct sockaddr_in address = here(o);
+	struct endpoint address = here(o);
 	int one = 1;
 
-	listener.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	listener.fd = open_socket(o, SOCK_STREAM | SOCK_NONBLOCK);
 	if (listener.fd < 0)
 		die_errno(errno, "socket");
 	setsockopt(listener.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(listener.fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	if (bind(listener.fd, &address.any, address.length) < 0 ||
 	    listen(listener.fd, BACKLOG) < 0)
 		die_errno(errno, "cannot listen on port %d", o->port);
 }

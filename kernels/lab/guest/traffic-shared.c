@@ -65,17 +65,33 @@ int64_t learn_start(const struct options *o)
 	return start_ns;
 }
 
-struct sockaddr_in peer(const struct options *o)
+struct endpoint peer(const struct options *o)
 {
-	struct sockaddr_in to = here(o);
+	struct endpoint to = here(o);
 
-	inet_pton(AF_INET, o->to, &to.sin_addr);
+	if (o->ipv6)
+		inet_pton(AF_INET6, o->to, &to.v6.sin6_addr);
+	else
+		inet_pton(AF_INET, o->to, &to.v4.sin_addr);
 	return to;
 }
 
-struct sockaddr_in here(const struct options *o)
+struct endpoint here(const struct options *o)
 {
-	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(o->port) };
+	if (o->ipv6)
+		return (struct endpoint){
+			.v6 = { .sin6_family = AF_INET6, .sin6_port = htons(o->port) },
+			.length = sizeof(struct sockaddr_in6),
+		};
+	return (struct endpoint){
+		.v4 = { .sin_family = AF_INET, .sin_port = htons(o->port) },
+		.length = sizeof(struct sockaddr_in),
+	};
+}
+
+int open_socket(const struct options *o, int type)
+{
+	return socket(o->ipv6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC, 0);
 }
 
 void set_congestion_control(int fd, const char *cc)

@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "tcpinfo.h"
 #include "text.h"
@@ -34,6 +35,7 @@ struct options {
 	bool syn;		  /* pace, count: SYNs instead of UDP */
 	const char *schedule;	  /* request: file with a line `NS BYTES` for each connection */
 	bool answer;		  /* request, answer: the receiver sends as much back */
+	bool ipv6;		  /* packets are of IPv6: by --to, or by --ipv6 */
 };
 
 /* traffic-bulk.c: one TCP connection at full speed, or of a given size */
@@ -56,9 +58,22 @@ int64_t announce_start(const struct options *o);
 /* The start instant of a receiver's flow. */
 int64_t learn_start(const struct options *o);
 
+/* An address with its port, of IPv4 or IPv6. */
+struct endpoint {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	socklen_t length;
+};
+
 /* The address of --to, and of a receiver. */
-struct sockaddr_in peer(const struct options *o);
-struct sockaddr_in here(const struct options *o);
+struct endpoint peer(const struct options *o);
+struct endpoint here(const struct options *o);
+
+/* A socket of the flow's version of IP; @type may have flags. */
+int open_socket(const struct options *o, int type);
 
 /* Request the congestion control by name, and verify that it is in use. */
 void set_congestion_control(int fd, const char *cc);

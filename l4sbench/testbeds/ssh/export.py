@@ -235,7 +235,8 @@ def _variables(cell: Cell, topology: Topology, matrix: Matrix, placed: _Placed) 
     program_of = programs(cell, topology, matrix.catalog, conditions)
     ends = [flow.start.s + flow.seconds for program in program_of.values() for flow in program.flows]
     limit_s = max(ends, default=0.0) + MEET_S
-    given = trial_variables(program_of, topology, f"{cell.id}.1", "by hand", limit_s, placed.nodes)
+    place = topology.of_family(cell.family)
+    given = trial_variables(program_of, place, f"{cell.id}.1", "by hand", limit_s, placed.nodes)
     configs = {
         name: switch_config(cell, topology, matrix.catalog, switch, placed.hosts)
         for name, switch in placed.switches.items()

@@ -148,6 +148,17 @@ def test_captured_udp_of_iperf3(cases: Path) -> None:
     assert (sender.cc, sender.retransmits, len(sender.intervals)) == (None, None, 2)
 
 
+def test_frames_of_ipv6_are_longer(cases: Path) -> None:
+    raw = json.loads((cases / "iperf3/udp-receiver/raw.json").read_text())
+    for host, frame_bytes in (("::1", 1020), ("::ffff:127.0.0.1", 1000)):
+        raw["start"]["connected"][0]["remote_host"] = host
+        assert parse_result(json.dumps(raw)).frames_mbps == pytest.approx(751 * frame_bytes * 8e-6 / 2.003063)
+    counted = {"not_ect": 100, "ect1": 0, "ect0": 0, "ce": 0}
+    lean = {"role": "counter", "seconds": 1.0, "payload": 938, "packets_received": counted, "intervals": []}
+    assert parse_result(json.dumps({**lean, "ipv6": True})).frames_mbps == pytest.approx(0.8)
+    assert parse_result(json.dumps({**lean, "payload": 958})).frames_mbps == pytest.approx(0.8)
+
+
 def test_packets_that_iperf3_missed_did_not_arrive(cases: Path) -> None:
     raw = json.loads((cases / "iperf3/udp-receiver/raw.json").read_text())
     raw["end"]["sum_received"].update(lost_packets=51, bytes=700 * 958)

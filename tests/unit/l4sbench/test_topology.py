@@ -11,11 +11,21 @@ import pytest
 
 from l4sbench.app.drawing import drawing
 from l4sbench.errors import InputError
-from l4sbench.topology import NodePair, Port, Topology, find_topology, offered, read_topology, topology
+from l4sbench.topology import (
+    NodePair,
+    Port,
+    Topology,
+    find_topology,
+    mac_of,
+    offered,
+    read_topology,
+    topology,
+)
+from l4sbench.traffic.family import Family
 
 OWN = (None, None)
 LINE6 = topology("line6")
-ALL = [topology(name) for name in offered()]
+ALL = [topology(name).of_family(family) for name in offered() for family in Family]
 PAIRS = [(one, pair) for one in ALL for pair in one.pairs]
 """Every topology with each of its pairs."""
 
@@ -51,6 +61,19 @@ def test_line6_is_the_published_line() -> None:
         ("rx-l4s", "10.0.0.0/24", "10.0.5.1"),
         ("rx-classic", "10.0.0.0/24", "10.0.5.1"),
     }
+
+
+def test_ipv6_addresses_end_in_those_of_ipv4_and_ports_keep_their_hardware_addresses() -> None:
+    six = LINE6.of_family(Family.IPV6)
+    assert six.by_name["rx-l4s"].addresses[0].ip == "fd4c:3453:46::a00:564"
+    assert six.by_name["tx-l4s"].routes[0].to == "fd4c:3453:46::a00:500/120"
+    assert six.by_name["tx-l4s"].routes[0].via == "fd4c:3453:46::a00:2"
+    for node in LINE6.nodes:
+        for address in node.addresses:
+            assert mac_of(six.by_name[node.name].address_on(address.network).ip) == mac_of(address.ip)
+    assert LINE6.of_family(Family.IPV4) == LINE6
+    assert six.pairs == LINE6.pairs
+    assert six.way("tx-l4s", "rx-l4s") == LINE6.way("tx-l4s", "rx-l4s")
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from l4sbench.facts.cell import Cell
 from l4sbench.facts.common import Common
 from l4sbench.text.units import Duration, Packets, Rate, Size, Value
+from l4sbench.traffic.family import Family
 from tests.patience import ran
 
 STATED: dict[str, Value] = {
@@ -50,6 +51,18 @@ params = st.dictionaries(
 
 def cell(**changes: Value) -> Cell:
     return Cell.of(STATED | {name.replace("__", "."): value for name, value in changes.items()}, GROUPS)
+
+
+def test_cells_of_before_there_was_ipv6_are_of_ipv4_and_keep_their_ids() -> None:
+    assert cell().identity == cell(family="ipv4").identity
+    assert cell().id != cell(family="ipv6").id
+    stored = cell().to_json()
+    for kind in ("factors", "kinds"):
+        del stored[kind]["family"]  # type: ignore[attr-defined]
+    stored["at_default"] = [name for name in stored["at_default"] if name != "family"]  # type: ignore[attr-defined]
+    old = Cell.from_json(stored)
+    assert (old.family, old.id) == (Family.IPV4, cell().id)
+    assert cell(family="ipv6").family is Family.IPV6
 
 
 def test_the_id_is_a_readable_slug_and_ten_hex_digits() -> None:

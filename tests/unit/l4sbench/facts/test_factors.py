@@ -17,6 +17,7 @@ def test_released_defaults_never_change() -> None:
     defaults = {name: str(factor.default) for name, factor in FACTORS.items() if factor.default is not None}
     assert defaults == {
         "topology": "line6",
+        "family": "ipv4",
         "warmup": "0s",
         "buffer_bdp": "1.0",
         "host": "ideal",

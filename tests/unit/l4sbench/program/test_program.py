@@ -122,6 +122,10 @@ WHOLE: Mapping[str, tuple[dict[str, Value], dict[str, Any]]] = {
         },
         DRAWN,
     ),
+    "dualpi2-ipv6": (
+        {"aqm": "dualpi2", "family": "ipv6", "capture": "headers", "classic__ecn": "classic"},
+        DRAWN,
+    ),
     "ncf-on-a-switch": (
         {"aqm": "ncf", "aqm__rho": 14, "l4s__cc": "ncf", "l4s__ecn": "off", "sample__interval": "50ms"},
         {**DRAWN, "wire_seed": None, "switches": {"router": SWITCH}},
@@ -170,6 +174,15 @@ def test_whole_cells(name: str) -> None:
     if os.environ.get("L4SBENCH_UPDATE_CASES"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_ncf_is_for_ipv4_only() -> None:
+    found = problems(cell(aqm="ncf", l4s__cc="ncf", l4s__ecn="off", family="ipv6"), CATALOG)
+    assert [str(problem) for problem in found] == [
+        "aqm: ncf is for IPv4 only, not for IPv6; write family: ipv4",
+        "l4s.cc: ncf is for IPv4 only, not for IPv6; write family: ipv4",
+    ]
+    assert problems(cell(aqm="ncf", l4s__cc="ncf", l4s__ecn="off"), CATALOG) == ()
 
 
 def test_a_damaged_program_is_refused() -> None:

@@ -11,6 +11,7 @@ import pytest
 from l4sbench.errors import InputError
 from l4sbench.text.units import Duration, Percent, Rate, Size
 from l4sbench.traffic import SENDS, Flow
+from l4sbench.traffic.family import Family
 
 
 def flow(length: str) -> Flow:
@@ -84,6 +85,39 @@ def test_every_kind_of_traffic_has_its_commands() -> None:
         f"lab-traffic request {TO} --size 50 --every-ns 800000 --cc reno --flow x-0",
         f"lab-traffic answer {HERE} --size 50",
     )
+
+
+TO6 = "--to fd4c:3453:46::a00:564 --port 5003 --seconds 10 --interval 1"
+
+
+def of6(tool: str, send: str, **factors: Any) -> tuple[str, str]:
+    kind = SENDS[send]
+    cc = "reno" if kind.by_tcp else ""
+    flow = Flow("x-0", "fd4c:3453:46::a00:564", 5003, cc, Duration(10**10), family=Family.IPV6)
+    both = kind.of(factors).commands(flow, tool)
+    return " ".join(both.sender), " ".join(both.receiver)
+
+
+def test_receivers_of_ipv6_are_told_and_rates_count_its_longer_header() -> None:
+    rate, size = Rate(9_800_000), Size(50)
+    assert of6("lean", "bulk") == (
+        f"lab-traffic send {TO6} --cc reno --flow x-0",
+        f"lab-traffic receive {HERE} --ipv6",
+    )
+    assert of6("lean", "paced", rate=rate, codepoint="ect1") == (
+        f"lab-traffic pace {TO6} --size 1452 --frames 9800000/12112 --codepoint 1 --flow x-0",
+        f"lab-traffic count {HERE} --size 1452 --ipv6",
+    )
+    assert of6("lean", "syn-flood", rate=rate, codepoint="ect0") == (
+        f"lab-traffic pace {TO6} --syn --frames 9800000/592 --codepoint 2 --flow x-0",
+        f"lab-traffic count {HERE} --syn --ipv6",
+    )
+    # 94 bytes of a SYN, 86 of four other segments, and the payload
+    assert "--every-ns 1000000 " in of6("lean", "connect-flood", rate=Rate(3_904_000), size=size)[0]
+    assert " -b 2814000 " in of6("iperf3", "paced", rate=Rate(3_000_000), size=Size(938), codepoint="ect0")[0]
+    assert of6("flent", "flent", test="rrul")[0].startswith("flent rrul -6 -H fd4c:3453:46::a00:564 ")
+    assert of6("flent", "flent", test="rrul")[1] == "netserver -D -6 -p 5003"
+    assert of6("flent", "flent", test="udp_flood")[1] == "iperf -s -u -V"
 
 
 def test_a_workload_is_read_from_a_file() -> None:
