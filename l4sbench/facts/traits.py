@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from l4sbench.traffic.family import Family
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -124,7 +126,7 @@ class Needs:
     `options` are kernel options without `CONFIG_`, by the catalog entry that needs them; `catalog` are the
     folders from outside that entries come from; with `capture` packets of some trial are captured; `hosts`
     are factors, set in some cell, that only hosts on the wall clock can apply; `executables` are programs of
-    the user's own, `labs` labs beside the default one.
+    the user's own, `labs` labs beside the default one, and `families` the versions of IP of cells.
     """
 
     topologies: frozenset[str] = frozenset()
@@ -138,6 +140,7 @@ class Needs:
     hosts: frozenset[str] = frozenset()
     executables: frozenset[str] = frozenset()
     labs: frozenset[str] = frozenset()
+    families: frozenset[Family] = frozenset({Family.IPV4})
 
 
 @dataclass(frozen=True)

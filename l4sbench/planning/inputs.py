@@ -208,6 +208,7 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
         hosts=frozenset(_only_of_hosts(listed)),
         executables=executables_used(listed),
         labs=labs_used(listed) - {DEFAULT_LAB},
+        families=frozenset(cell.family for cell in listed),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -19,6 +19,7 @@ from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
 from l4sbench.program.rewriting import rewrites
 from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
+from l4sbench.traffic.family import Family
 from l4sbench.traffic.flent import WITHOUT_NETPERF
 from l4sbench.traffic.tools import IPERF3
 
@@ -67,6 +68,7 @@ class Interface(_Reported):
     mac: Word
     netns: Word | None = None
     addresses: tuple[Word, ...] = ()
+    addresses_6: tuple[Word, ...] = ()
     management: bool = False
 
 
@@ -274,7 +276,7 @@ def unfit(
         if needs.capture and topology.capture in host.nodes:
             tools["tcpdump"] = "capture"
         found += _host_problems(host, seen, tools)
-        found += _interface_problems(host, seen, topology)
+        found += _interface_problems(host, seen, topology, needs.families)
         for node in host.nodes:
             found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()), topology)
     return list(dict.fromkeys(found))
@@ -311,13 +313,16 @@ def _other_machine(host: Host, seen: HostFacts) -> Iterator[Problem]:
         yield Problem("", host.name, message, hint)
 
 
-def _interface_problems(host: Host, seen: HostFacts, topology: Topology) -> Iterator[Problem]:
+def _interface_problems(
+    host: Host, seen: HostFacts, topology: Topology, families: Collection[Family]
+) -> Iterator[Problem]:
     there = {interface.mac: interface for interface in seen.interfaces}
     own = {
-        f"{address.ip}/{address.prefix}"
-        for node in host.nodes
-        if node in topology.by_name
-        for address in topology.by_name[node].addresses
+        str(address)
+        for family in Family
+        for node in topology.of_family(family).nodes
+        if node.name in host.nodes
+        for address in node.addresses
     }
     for network, mac in host.ports.items():
         interface = there.get(mac)
@@ -329,7 +334,9 @@ def _interface_problems(host: Host, seen: HostFacts, topology: Topology) -> Iter
             message = f"{interface.name} ({network}) is used by the ssh connection or the default route"
             yield Problem("", host.name, message, "use separate interfaces for the experiment")
         else:
-            for address in sorted(set(interface.addresses) - own):
+            # an interface may have got one of IPv6 by itself, and that does not matter to IPv4
+            others = interface.addresses_6 if Family.IPV6 in families else ()
+            for address in sorted({*interface.addresses, *others} - own):
                 message = f"{interface.name} ({network}) has the address {address} as well"
                 hint = f"remove it: ip address del {address} dev {interface.name}"
                 yield Problem("", host.name, message, hint)

@@ -25,6 +25,7 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.program.switches import plain_value
 from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.text.models import Strict
+from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, Queue
@@ -211,6 +212,9 @@ def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -
         message = f"there is no program for switches with the queue {cell.aqm}"
         yield Problem("", cell.id, message, f"choose from {', '.join(offered)}")
         return
+    if cell.family is not Family.IPV4:
+        message = f"the program on a switch is for IPv4 only, not for {cell.family.words}"
+        yield Problem("", cell.id, message, "write family: ipv4")
     if cell.events:
         yield Problem("", cell.id, "a switch keeps its rate for a whole trial, and this cell has events")
     if cell.capture != "off" and topology.capture == switch.node:

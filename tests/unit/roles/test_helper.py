@@ -177,14 +177,15 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("free_port")
-def test_nodes_start_at_one_instant() -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_nodes_start_at_one_instant(address: str) -> None:
     nodes = ["router", "tx", "rx"]
-    keeper = meeting.Meeting("t-1", nodes)
+    keeper = meeting.Meeting("t-1", nodes, ipv6=tuning.is_ipv6(address))
     keeper.start()
     starts: dict[str, meeting.Start] = {}
 
     def attend(node: str) -> None:
-        starts[node] = meeting.attend("t-1", node, "127.0.0.1", same_clock=node == "rx")
+        starts[node] = meeting.attend("t-1", node, address, same_clock=node == "rx")
 
     threads = [threading.Thread(target=attend, args=(node,)) for node in nodes]
     for thread in threads:
@@ -360,6 +361,44 @@ def test_a_trial_begins_without_the_sysctls_of_the_one_before(
         system.Failed, match=r"this kernel has no sysctl net\.more; if a module of the catalog has it"
     ):
         tuned(more="1")
+
+
+def test_a_host_that_forwards_ipv6_keeps_the_routes_that_others_advertise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "SYSCTLS", tmp_path / "sys")
+    monkeypatch.setattr(tuning, "STATE", tmp_path)
+    conf = tmp_path / "sys" / "net" / "ipv6" / "conf"
+    for name, accepts in (("all", "1"), ("lo", "1"), ("eth0", "1"), ("eth1", "0"), ("eth2.7", "1")):
+        (conf / name).mkdir(parents=True)
+        for key, value in (("accept_ra", accepts), ("forwarding", "0"), ("disable_ipv6", "1")):
+            (conf / name / key).write_text(f"{value}\n")
+
+    def tuned(*, forwards: bool) -> list[str]:
+        memory = tuning.Originals("router", None)
+        own = tuning.ipv6_sysctls(["eth2.7"], memory, forwards=forwards)
+        changed = tuning.set_sysctls(memory, {**own, **({tuning.FORWARDING_6: "1"} if forwards else {})})
+        memory.save()
+        return changed
+
+    accepting = "sysctl net.ipv6.conf.eth0.accept_ra = 2"
+    assert tuned(forwards=True) == [
+        "sysctl net.ipv6.conf.eth2/7.disable_ipv6 = 0",
+        "sysctl net.ipv6.conf.eth2/7.accept_ra = 0",
+        accepting,
+        "sysctl net.ipv6.conf.all.forwarding = 1",
+    ]
+    assert (conf / "eth2.7" / "accept_ra").read_text() == "0"
+    assert tuned(forwards=True) == []
+    assert accepting.replace("2", "1") in tuned(forwards=False)
+    assert (conf / "eth0" / "accept_ra").read_text() == "1"
+    tuning.restore("router")
+    assert [(conf / name / "accept_ra").read_text().strip() for name in ("eth0", "eth1", "eth2.7")] == [
+        "1",
+        "0",
+        "1",
+    ]
+    assert (conf / "all" / "forwarding").read_text().strip() == "0"
 
 
 def test_counters_that_tc_does_not_know_are_read_from_the_kernels_structure() -> None:

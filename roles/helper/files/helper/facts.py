@@ -159,11 +159,8 @@ def _interfaces() -> list[dict[str, Any]]:
     for netns in (None, *namespaces()):
         try:
             shown = listed(["ip", "-d", "-j", "link", "show"], netns=netns)
-            addresses = {
-                str(item["ifname"]): [f"{a.get('local')}/{a.get('prefixlen')}" for a in item["addr_info"]]
-                for item in listed(["ip", "-j", "-4", "address", "show"], netns=netns)
-                if "addr_info" in item
-            }
+            addresses = _addresses("-4", netns)
+            addresses_6 = _addresses("-6", netns)
         except Failed:
             continue
         found += [
@@ -172,12 +169,24 @@ def _interfaces() -> list[dict[str, Any]]:
                 "mac": str(link.get("address", "")).lower(),
                 "netns": netns,
                 "addresses": addresses.get(str(link["ifname"]), []),
+                "addresses_6": addresses_6.get(str(link["ifname"]), []),
                 "management": netns is None and str(link["ifname"]) in busy,
             }
             for link in shown
             if link.get("link_type") == "ether" and link.get("linkinfo", {}).get("info_kind") not in _NOWHERE
         ]
     return found
+
+
+def _addresses(version: str, netns: str | None) -> dict[str, list[str]]:
+    """Return the addresses of every interface, without those that hold on its link alone."""
+    return {
+        str(item["ifname"]): [
+            f"{a.get('local')}/{a.get('prefixlen')}" for a in item["addr_info"] if a.get("scope") != "link"
+        ]
+        for item in listed(["ip", "-j", version, "address", "show"], netns=netns)
+        if "addr_info" in item
+    }
 
 
 def _management() -> set[str]:

@@ -49,7 +49,7 @@ class Start:
 class Meeting(threading.Thread):
     """Thread on the router that answers the nodes of one trial."""
 
-    def __init__(self, trial: str, nodes: Sequence[str]) -> None:
+    def __init__(self, trial: str, nodes: Sequence[str], *, ipv6: bool = False) -> None:
         super().__init__(name="keeper", daemon=True)
         self._trial = trial
         self._nodes = tuple(nodes)
@@ -60,9 +60,10 @@ class Meeting(threading.Thread):
         self._unaware: set[str] = set()
         """Nodes that have not repeated the start that is proposed."""
         self._end_ns: int | None = None
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket = socket.socket(socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.setsockopt(socket.IPPROTO_IP, _PKTINFO, 1)
+        if not ipv6:
+            self._socket.setsockopt(socket.IPPROTO_IP, _PKTINFO, 1)
         self._socket.settimeout(0.1)
         try:
             self._socket.bind(("", PORT))
@@ -117,7 +118,7 @@ class Meeting(threading.Thread):
         self._end_ns = self._start_ns + int(_LINGER_S * 1e9)
 
     def _answer(self, asked: dict[str, Any], sender: Any, more: list[tuple[int, int, bytes]]) -> None:
-        """Answer from the address of the request: hosts may drop packets from another one (rp_filter)."""
+        """Answer; by IPv4 from the address of the request: hosts may drop others' packets (rp_filter)."""
         answer = {
             "trial": self._trial,
             "sent": asked.get("sent"),
@@ -149,7 +150,8 @@ def attend(
     best: tuple[int, int] | None = None
     heard = 0
     answer: dict[str, Any] = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as own:
         own.settimeout(0.1)
         while time.monotonic() < deadline:
             got = _exchange(own, trial, node, address, failed, answer.get("start"))

@@ -26,7 +26,7 @@ from system import (
     run,
     write_whole,
 )
-from tuning import connect, tune
+from tuning import connect, is_ipv6, tune
 
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
@@ -43,6 +43,8 @@ INPUT = "%input"
 """Argument that stands for the path of a file with the flow's input."""
 FOLDER = "%folder"
 """Part of an argument that stands for the folder of the node's raw files."""
+_PROTOCOLS = ("0800", "86dd")
+"""IPv4 and IPv6, as /proc/net/packet prints them."""
 CHANGES_FILE = "events.json"
 """Raw file with when each change of this node took effect, after the start instant."""
 
@@ -58,7 +60,7 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
     signal.signal(signal.SIGTERM, ended_from_outside)
     try:
         if node == part["router"]:
-            keeper = Meeting(part["id"], list(part["programs"]))
+            keeper = Meeting(part["id"], list(part["programs"]), ipv6=is_ipv6(str(part["meet"])))
             keeper.start()
         performer = _Performer(part, node, raw, result)
         try:
@@ -100,7 +102,10 @@ def _tell(part: Mapping[str, Any], node: str, keeper: Meeting | None, reason: st
 
 
 def _meeting_place(part: Mapping[str, Any], node: str) -> str:
-    return "127.0.0.1" if node == part["router"] else str(part["meet"])
+    meet = str(part["meet"])
+    if node != part["router"]:
+        return meet
+    return "::1" if is_ipv6(meet) else "127.0.0.1"
 
 
 class _Performer:
@@ -351,7 +356,7 @@ def _await_counting(name: str, process: subprocess.Popen[bytes], patience_s: flo
     deadline = time.monotonic() + patience_s
     while True:
         rows = [line.split() for line in read_text("/proc/net/packet").splitlines()[1:]]
-        taking = {f"socket:[{row[-1]}]" for row in rows if row[3] == "0800"}  # ETH_P_IP
+        taking = {f"socket:[{row[-1]}]" for row in rows if row[3] in _PROTOCOLS}
         if len(taking & _open_files(process.pid)) >= CODEPOINTS:
             return
         if process.poll() is not None or time.monotonic() > deadline:

@@ -18,7 +18,8 @@ from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, r
 SYSCTLS = Path("/proc/sys")
 RULES = ("inet", "l4sbench")
 """Family and name of the table of nft that has all rules of a node (`l4sbench.program.data`)."""
-_TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*)+")
+FORWARDING_6 = "net.ipv6.conf.all.forwarding"
+_TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_-]+)*)+")
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -32,7 +33,10 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     program = part["programs"][node]
     memory = Originals(node, namespace_of(part, node))
     try:
-        changed = set_sysctls(memory, dict(program["sysctls"]))
+        sysctls = dict(program["sysctls"])
+        own = [port(part, node, link["network"]) for link in program["links"] if is_ipv6(link["address"])]
+        first = ipv6_sysctls(own, memory, forwards=FORWARDING_6 in sysctls)
+        changed = set_sysctls(memory, {**first, **sysctls})
         changed += _connect(part, node, memory)
         for link in program["links"]:
             name = port(part, node, link["network"])
@@ -40,6 +44,37 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     finally:
         memory.save()
     return changed
+
+
+def is_ipv6(address: str) -> bool:
+    """Return True for an address or prefix of IPv6."""
+    return ":" in address
+
+
+def _ip(address: str) -> list[str]:
+    """Return the command that shows things of this address's version of IP; it lists IPv4 unless told."""
+    return ["ip", "-6", "-j"] if is_ipv6(address) else ["ip", "-j"]
+
+
+def ipv6_sysctls(own: list[str], memory: Originals, *, forwards: bool) -> dict[str, str]:
+    """Return further sysctls of a node whose interfaces `own` have IPv6 addresses: they get no others.
+
+    A host that forwards ignores router advertisements, from which it may have its own default route, except
+    at interfaces that ask for them all the same (accept_ra 2). So all others do where they did before.
+    """
+    wanted = {_of_interface(name, "disable_ipv6"): "0" for name in own}
+    wanted.update({_of_interface(name, "accept_ra"): "0" for name in own})
+    before = memory.plain.get("sysctls", {})
+    for folder in sorted(SYSCTLS.joinpath("net", "ipv6", "conf").iterdir()) if forwards else ():
+        key = _of_interface(folder.name, "accept_ra")
+        if folder.name not in ("all", "default", "lo", *own) and before.get(key, _shown(key)) == "1":
+            wanted[key] = "2"
+    return wanted
+
+
+def _of_interface(name: str, key: str) -> str:
+    """Return the sysctl of an interface, in whose name a slash stands for a dot as for sysctl(8)."""
+    return f"net.ipv6.conf.{name.replace('.', '/')}.{key}"
 
 
 def connect(part: Mapping[str, Any], node: str) -> None:
@@ -72,7 +107,7 @@ def _neighbours(part: Mapping[str, Any], node: str, memory: Originals, wanted: l
             memory.plain["neighbours"].remove([name, ip])
             changed.append(f"neighbour {ip} forgotten")
     for name, ip, mac in named:
-        shown = listed(["ip", "-j", "neigh", "show", ip, "dev", name])
+        shown = listed([*_ip(ip), "neigh", "show", ip, "dev", name])
         if any(item.get("lladdr") == mac and "PERMANENT" in item.get("state", []) for item in shown):
             continue
         run(["ip", "neigh", "replace", ip, "lladdr", mac, "dev", name, "nud", "permanent"])
@@ -192,7 +227,7 @@ def _sysctl_path(key: str) -> Path:
     """Return the file of a sysctl. Raises Failed for one that a trial must not set."""
     if not _TRIALS_OWN.fullmatch(key):
         raise Failed(f"{key!r} is not a sysctl below net., and trials set no others")
-    return SYSCTLS.joinpath(*key.split("."))
+    return SYSCTLS.joinpath(*(part.replace("/", ".") for part in key.split(".")))
 
 
 def set_sysctls(memory: Originals, wanted: Mapping[str, str]) -> list[str]:
@@ -241,11 +276,12 @@ def _up(name: str, memory: Originals, mac: str | None) -> list[str]:
 
 
 def _address(memory: Originals, name: str, address: str) -> list[str]:
-    shown = listed(["ip", "-j", "-4", "address", "show", "dev", name])
+    shown = listed([*_ip(address), "address", "show", "dev", name])
     there = {f"{i.get('local')}/{i.get('prefixlen')}" for item in shown for i in item.get("addr_info", [])}
     if address in there:
         return []
-    run(["ip", "address", "replace", address, "dev", name])
+    at_once = ["nodad"] if is_ipv6(address) else []
+    run(["ip", "address", "replace", address, "dev", name, *at_once])
     memory.added("addresses", name, address)
     return [f"{name} has {address}"]
 
@@ -298,7 +334,7 @@ def _other_offloads(name: str, wanted: list[list[Any]]) -> dict[str, bool]:
 
 def _route(memory: Originals, route: Mapping[str, Any]) -> str | None:
     to, via, options = route["to"], route["via"], list(route["options"])
-    shown = listed(["ip", "-j", "-d", "route", "show", to])
+    shown = listed([*_ip(to), "-d", "route", "show", to])
     if any(_is(item, via, options) for item in shown):
         return None
     run(["ip", "route", "replace", to, "via", via, *options])

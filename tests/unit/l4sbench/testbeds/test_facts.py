@@ -27,6 +27,7 @@ from l4sbench.testbeds.ssh.facts import (
 )
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import topology
+from l4sbench.traffic.family import Family
 
 LINE6 = topology("line6")
 
@@ -88,6 +89,17 @@ def test_captures_need_tcpdump() -> None:
 )
 def test_every_problem_is_told(changed: dict[str, Any], told: str) -> None:
     assert any(told in line for line in problems(TOLD.model_copy(update=changed)))
+
+
+def test_foreign_addresses_of_ipv6_matter_to_cells_of_ipv6() -> None:
+    foreign = ("2001:db8::1/64", "fd4c:3453:46::a00:501/120", "fd4c:3453:46::a00:201/120")
+    seen = TOLD.model_copy(
+        update={"interfaces": [i.model_copy(update={"addresses_6": foreign}) for i in TOLD.interfaces]}
+    )
+    assert problems(seen) == []
+    found = problems(seen, families=frozenset({Family.IPV4, Family.IPV6}))
+    assert len(found) == len(ROUTER.ports)
+    assert all("has the address 2001:db8::1/64 as well; remove it: ip address del" in one for one in found)
 
 
 def test_what_ends_of_flows_need() -> None:

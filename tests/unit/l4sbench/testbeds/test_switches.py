@@ -177,6 +177,7 @@ def test_hosts_know_the_switch_beside_them(tmp_path: Path) -> None:
         ("aqm.capacity: 10mbit", "capacity of a switch is its link's rate, 200mbit, not 10mbit"),
         ("capture: headers", "capture: headers would keep packets at router, which is a switch"),
         ("path.reverse_rate: 10mbit", "path.reverse_rate would shape a second port of router"),
+        ("family: ipv6", "the program on a switch is for IPv4 only, not for IPv6; write family: ipv4"),
         ("aqm.limit: 7kB", "a queue of a switch would have 17 cells of 80 bytes, less than a packet"),
     ],
 )
