@@ -4,9 +4,10 @@
 
 A packet that entered the queue and one that left it are the same packet when flow, IP identification,
 sequence number and length agree; Linux gives every packet of a connection, retransmissions included, its own
-identification, and the packets of a UDP socket one after the other. The time between the two is the packet's
-sojourn. It includes the time for which the shaper above the queue holds a packet back, but not the packet's
-own time on the link.
+identification, and the packets of a UDP socket one after the other. IPv6 has none: packets of TCP differ by
+their timestamps instead, and those of UDP by the first bytes of their payload (`collectors.pcap.SCHEMA`). The
+time between the two is the packet's sojourn. It includes the time for which the shaper above the queue holds
+a packet back, but not the packet's own time on the link.
 """
 
 from __future__ import annotations
@@ -456,7 +457,7 @@ def _counted(data: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
     flow, ids = data["flow"].to_numpy(), data["ip_id"].to_numpy()
     for name, first in first_ids.items():
         own = np.flatnonzero(by_udp & (flow == name))
-        if len(own):
+        if ids[own].any():  # of IPv6 they are all 0
             steps = np.diff(ids[own], prepend=np.uint16(first)).view(np.int16).astype(np.int64)
             sequence[own] = (first + 2**16 + np.cumsum(steps)) >> 16
     return data.with_columns(pl.Series("seq", sequence).cast(pl.UInt32))

@@ -79,9 +79,11 @@ SCHEMA: Final = pl.Schema(
 )
 """Columns of a capture. `time_ns` counts from the epoch; `protocol` is `TCP` or `UDP`; `ecn` is the IP
 header's codepoint (0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE); `ip_bytes` is the packet's length on the wire from
-the IP header on, however much of it was captured; `ip_id` is 0 of IPv6, which has none. `seq`, `ack` and
-`flags` are 0 of UDP; `flags` has the nine bits from AE down to FIN. The last three are the counters of the
-AccECN option as sent (24 bits: payload that arrived with ECT(0), CE, ECT(1)); null where a packet has none.
+the IP header on, however much of it was captured. `seq`, `ack` and `flags` are 0 of UDP; `flags` has the nine
+bits from AE down to FIN. IPv6 has no identification: `ip_id` are there the lowest bits of TCP's timestamp, by
+which retransmissions differ, and `seq` of UDP is a digest of the first bytes of its payload. The last three
+are the counters of the AccECN option as sent (24 bits: payload that arrived with ECT(0), CE, ECT(1)); null
+where a packet has none.
 """
 
 
@@ -120,6 +122,8 @@ _DATAGRAM: Final = np.dtype(
 _END_OF_OPTIONS: Final = 0
 _NO_OPERATION: Final = 1
 _TIMESTAMP: Final = 8
+_TIMESTAMP_BYTES: Final = 10
+_DIGESTED_BYTES: Final = 16
 _TIMESTAMP_ALONE: Final = 12
 """Bytes of the options that are two of no operation and a timestamp."""
 _ACCECN0: Final = 172
@@ -277,11 +281,17 @@ def _columns(raw: NDArray[np.uint8], records: _Records) -> pl.DataFrame:
         values[tcp] = segments[name]
     for name in ("src_port", "dst_port"):
         found[name][~tcp] = datagrams[name]
+    captured_end = end[packets.record]
+    ip_id, by_6 = packets.ip_id, raw[packets.start - packets.header_bytes] >> 4 == 6
+    if by_6.any():
+        ip_id = np.where(by_6, _timestamps(raw, packets.start, header, captured_end, tcp), ip_id)
+        datagram = by_6 & ~tcp
+        found["seq"][datagram] = _digests(raw, packets.start[datagram], captured_end[datagram])
     payload = packets.ip_bytes - packets.header_bytes - header
     payload[~tcp] = (
         datagrams["length"].astype(np.int64) - _UDP_BYTES
     )  # of the whole datagram, if in fragments
-    counters = _accecn(raw, packets.start + _LEAST_TCP, packets.start + header, end[packets.record], tcp)
+    counters = _accecn(raw, packets.start + _LEAST_TCP, packets.start + header, captured_end, tcp)
     return pl.DataFrame(
         {
             "time_ns": records.time_ns[packets.record],
@@ -289,7 +299,7 @@ def _columns(raw: NDArray[np.uint8], records: _Records) -> pl.DataFrame:
             "src_port": found["src_port"],
             "dst_port": found["dst_port"],
             "ip_bytes": packets.ip_bytes,
-            "ip_id": packets.ip_id,
+            "ip_id": ip_id,
             "ecn": packets.ecn,
             "seq": found["seq"],
             "ack": found["ack"],
@@ -298,6 +308,35 @@ def _columns(raw: NDArray[np.uint8], records: _Records) -> pl.DataFrame:
             **counters,
         }
     ).cast(SCHEMA)
+
+
+def _timestamps(
+    raw: NDArray[np.uint8],
+    start: NDArray[np.int64],
+    header: NDArray[np.int64],
+    captured_end: NDArray[np.int64],
+    tcp: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Return the lowest 16 bits of TCP's timestamps, where Linux has them in packets with payload; else 0."""
+    option = start + _LEAST_TCP + 2  # behind two of no operation
+    there = tcp & (header >= _LEAST_TCP + _TIMESTAMP_ALONE) & (option + 6 <= captured_end)
+    found = np.zeros(len(start), np.int64)
+    at = option[there]
+    value = raw[at + 4].astype(np.int64) << 8 | raw[at + 5]
+    found[there] = np.where((raw[at] == _TIMESTAMP) & (raw[at + 1] == _TIMESTAMP_BYTES), value, 0)
+    return found
+
+
+def _digests(
+    raw: NDArray[np.uint8], start: NDArray[np.int64], captured_end: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return a number of 32 bits for the first bytes of the payload of datagrams (FNV-1a)."""
+    found = np.full(len(start), 2_166_136_261, np.uint64)
+    for number in range(_UDP_BYTES, _UDP_BYTES + _DIGESTED_BYTES):
+        there = start + number < captured_end
+        byte = raw[np.minimum(start + number, len(raw) - 1)].astype(np.uint64)
+        found = np.where(there, (found ^ byte) * np.uint64(16_777_619) & np.uint64(0xFFFF_FFFF), found)
+    return found.astype(np.int64)
 
 
 def _packets(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> _Ip:

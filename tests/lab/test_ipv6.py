@@ -77,6 +77,24 @@ def test_every_data_packet_of_l4s_is_ect1_until_it_is_marked(lab: Lab, tmp_path:
     assert dict(marked.iter_rows()) == {"l4s": behind["l4s"][CE]}
 
 
+def test_packets_are_known_again_behind_a_queue_that_drops(lab: Lab, tmp_path: Path) -> None:
+    """IPv6 has no identification; a packet that is taken for another one would wait longer than any can."""
+    matrix = tmp_path / "six.yaml"
+    matrix.write_text(
+        "matrix: six\nrate: 20mbit\nrtt: 20ms\nduration: 8s\ntrials: 1\nfamily: ipv6\ncapture: headers\n"
+        "aqm: fifo\nrule: none\nflows:\n  classic: {cc: cubic}\n  reno: {cc: reno}\n"
+        "  udp: {send: paced, rate: 2mbit, size: 100B, codepoint: not-ect, from: tx-l4s, to: rx-l4s}\n"
+    )
+    found = api.load(api.run(matrix, runs=tmp_path / "runs"))
+    assert found.trials["status"].to_list() == ["ok"], found.trials["reasons"].to_list()
+    packets = found.scan("packets").collect()
+    for group in ("classic", "reno", "udp"):
+        own = packets.filter(group=group)
+        assert own["lost"].sum() > 0
+        assert own["sojourn_ms"].max() < 22  # type: ignore[operator]
+    assert packets["lost"].sum() == found.queues.filter(kind="bfifo")["drops_packets"].max()
+
+
 def shares(found: RunTables) -> pl.DataFrame:
     """Return mean and standard deviation over trials of the share of Prague, by queue and family."""
     cells = found.trials.select("cell", "aqm", "family")

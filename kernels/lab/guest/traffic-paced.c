@@ -15,6 +15,7 @@
 #include "traffic.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
@@ -55,8 +56,9 @@ struct source {
 	int fd;
 	int at_once;
 	struct mmsghdr messages[MOST_AT_ONCE];
-	struct iovec pieces[MOST_AT_ONCE];
+	struct iovec pieces[MOST_AT_ONCE][2];
 	union syn syns[MOST_AT_ONCE];
+	uint64_t numbers[MOST_AT_ONCE];
 	struct endpoint to, from;
 	uint64_t sent;
 };
@@ -174,11 +176,22 @@ static void open_source(struct source *source)
 		source->to.v6.sin6_port = 0; /* which a raw socket takes for a protocol */
 	for (int i = 0; i < MOST_AT_ONCE; i++) {
 		struct msghdr *header = &source->messages[i].msg_hdr;
+		struct iovec *pieces = source->pieces[i];
+		int64_t first = sizeof(*source->numbers);
 
-		source->pieces[i] = o->syn ? (struct iovec){ &source->syns[i], syn_bytes(o) }
-					   : (struct iovec){ payload, o->size };
-		header->msg_iov = &source->pieces[i];
+		if (first > o->size)
+			first = o->size;
+		header->msg_iov = pieces;
 		header->msg_iovlen = 1;
+		if (o->syn) {
+			pieces[0] = (struct iovec){ &source->syns[i], syn_bytes(o) };
+		} else if (o->ipv6) {
+			pieces[0] = (struct iovec){ &source->numbers[i], first };
+			pieces[1] = (struct iovec){ payload, o->size - first };
+			header->msg_iovlen = 2;
+		} else {
+			pieces[0] = (struct iovec){ payload, o->size };
+		}
 		if (o->syn) {
 			header->msg_name = &source->to.any;
 			header->msg_namelen = source->to.length;
@@ -186,26 +199,40 @@ static void open_source(struct source *source)
 	}
 }
 
+/*
+ * Write what packets differ in, of the next @number of them. UDP over IPv6 has no
+ * identification by which captures know a packet again, so its payload has a number.
+ */
+static void make_next(struct source *source, int number)
+{
+	const struct options *o = source->o;
+
+	for (int i = 0; i < number; i++) {
+		uint64_t own = source->sent + i;
+
+		if (o->syn && o->ipv6)
+			make_syn6(&source->syns[i], source, own);
+		else if (o->syn)
+			make_syn4(&source->syns[i], source, own);
+		else
+			source->numbers[i] = htobe64(own);
+	}
+}
+
 /* An unreachable receiver (ICMP) is no reason to stop: nothing changes the rate. */
 static void emit(struct source *source, int number)
 {
-	void (*make)(union syn *, const struct source *, uint64_t) =
-		source->o->ipv6 ? make_syn6 : make_syn4;
-
-	if (source->o->syn)
-		for (int i = 0; i < number; i++)
-			make(&source->syns[i], source, source->sent + i);
 	while (number) {
-		int sent = sendmmsg(source->fd, source->messages, number, 0);
+		int sent;
+
+		make_next(source, number);
+		sent = sendmmsg(source->fd, source->messages, number, 0);
 
 		if (sent < 0 && errno != ECONNREFUSED && errno != EINTR)
 			die_errno(errno, "cannot send to %s", source->o->to);
 		if (sent <= 0)
 			continue;
 		source->sent += sent;
-		if (source->o->syn && sent < number)
-			memmove(source->syns, source->syns + sent,
-				(number - sent) * sizeof(*source->syns));
 		number -= sent;
 	}
 }
