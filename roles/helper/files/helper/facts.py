@@ -179,10 +179,12 @@ def _interfaces() -> list[dict[str, Any]]:
 
 
 def _addresses(version: str, netns: str | None) -> dict[str, list[str]]:
-    """Return the addresses of every interface, without those that hold on its link alone."""
+    """Return the addresses of every interface; of IPv6 without those that it has for its link in any case."""
     return {
         str(item["ifname"]): [
-            f"{a.get('local')}/{a.get('prefixlen')}" for a in item["addr_info"] if a.get("scope") != "link"
+            f"{a.get('local')}/{a.get('prefixlen')}"
+            for a in item["addr_info"]
+            if version == "-4" or a.get("scope") != "link"
         ]
         for item in listed(["ip", "-j", version, "address", "show"], netns=netns)
         if "addr_info" in item
