@@ -48,7 +48,7 @@ def lean(
     # underestimate the reader's speed and keep the window small.
     common = ("--port", str(flow.port), "--seconds", seconds(flow.length), "--interval", str(INTERVAL_S))
     to, name = ("--to", flow.address, *common), ("--flow", flow.id)
-    # the sender has an address to tell
+    # a sender learns it from the address
     family = ("--ipv6",) if flow.family is Family.IPV6 else ()
     return FlowCommands(
         ("lab-traffic", sender[0], *to, *sender[1:], *name),

@@ -237,7 +237,7 @@ static void emit(struct source *source, int number)
 	}
 }
 
-/* Headers count in a flow's rate, so those of IPv6 are said. */
+/* Headers count in a flow's rate, so the result names those of IPv6. */
 static void text_version(struct text *t, const struct options *o)
 {
 	if (!o->ipv6)

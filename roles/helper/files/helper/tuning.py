@@ -52,7 +52,7 @@ def is_ipv6(address: str) -> bool:
 
 
 def _ip(address: str) -> list[str]:
-    """Return the command that shows things of this address's version of IP; it lists IPv4 unless told."""
+    """Return the command that shows things of this address's version of IP; by itself it lists IPv4."""
     return ["ip", "-6", "-j"] if is_ipv6(address) else ["ip", "-j"]
 
 
