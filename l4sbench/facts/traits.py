@@ -62,7 +62,7 @@ class TestbedTraits:
     """Facts about a kind of testbed that plan and engine need before anything runs.
 
     `wires`: its networks are the lab's own devices (kernels/lab/wire), which do all that factors state of the
-    path; other testbeds do what Linux can (`l4sbench.program.refusals`) and have noise of their own.
+    path; others have what `l4sbench.program.refusals` does not refuse, and noise of their own.
     `parallel`: several trials may run at once, at most `slots` of them if there is a limit. `queues`: more
     trials than that may be handed over and wait there, without that time counting against their limits.
     `switches`: the nodes that are switches, each with its hardware addresses by network. `cost` is the cost

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Factors of the path that hosts cannot have, as Linux cannot do them there, and what to choose instead."""
+"""Factors of the path that hosts do not have, and what to choose instead."""
 
 from __future__ import annotations
 
