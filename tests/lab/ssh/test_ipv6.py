@@ -15,6 +15,7 @@ from l4sbench.app import api
 from l4sbench.testbeds.nodes import NodesStatus
 from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.playbooks import play
+from tests.lab.ssh.test_ssh import on_fewer_hosts
 
 pytestmark = pytest.mark.lab
 
@@ -79,3 +80,17 @@ def test_hosts_run_cells_of_ipv6_and_are_as_before(hosts: NodesStatus, tmp_path:
     }
     play(Path("playbooks/teardown.yml").resolve(), hosts.inventory)
     assert state_of(hosts) == untouched
+
+
+@pytest.mark.long
+def test_several_nodes_on_a_host_have_addresses_of_their_own(hosts: NodesStatus, tmp_path: Path) -> None:
+    wanted = tmp_path / "six.yaml"
+    wanted.write_text(MATRIX)
+    few = on_fewer_hosts(hosts, tmp_path)
+    ended = api.run(wanted, on=f"ssh:{few}", runs=tmp_path)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
+    (arrived,) = ended.path.glob("cells/*/*/raw/*/flow-l4s-0.receiver.json")
+    assert json.loads(arrived.read_text())["bytes_received"] == 1_000_000
+    assert "fd4c:3453:46::a00:65/120" in on(hosts, "tx-l4s", "sudo ip -n l4sb-tx-classic -6 address")
+    play(Path("playbooks/teardown.yml").resolve(), few)
