@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fablib_slices.graph import FIM_LOCK, kept_short, networks_of
 from fablib_slices.images import user_of
-from fablib_slices.pinning import Place
+from fablib_slices.pinning import CardPlace
 from fablib_slices.redaction import redacted
 from fablib_slices.room import Site, SiteHost
 
@@ -50,7 +50,7 @@ class Machine:
     user: str
     ports: tuple[tuple[str, str], ...]
     switch: bool = False
-    place: Place | None = None
+    place: CardPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _machine(
     )
 
 
-def _place(node: Any) -> Place | None:
+def _place(node: Any) -> CardPlace | None:
     """Return a machine's place in its host, as far as FABRIC has written it to the graph."""
     labels, reservation = node.get_property("label_allocations"), node.get_property("reservation_info")
     if reservation is None:
@@ -219,7 +219,7 @@ def _place(node: Any) -> Place | None:
     for component in node.components.values():
         of_card = getattr(component.get_property("label_allocations"), "numa", None) or ()
         numa += [of_card] if isinstance(of_card, str) else [str(one) for one in of_card]
-    return Place(
+    return CardPlace(
         sliver=str(reservation.reservation_id),
         host=str(getattr(labels, "instance_parent", None) or ""),
         instance=str(getattr(labels, "instance", None) or ""),

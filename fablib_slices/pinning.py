@@ -21,7 +21,7 @@ _MB_OF_GB: Final = 1024
 
 
 @dataclass(frozen=True)
-class Place:
+class CardPlace:
     """The place of a machine in its host, as operational actions need it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place:
     ram_gb: int
 
 
-def cpu_map(cpuinfo: Mapping[str, Any], place: Place) -> tuple[dict[str, str], ...]:
+def cpu_map(cpuinfo: Mapping[str, Any], place: CardPlace) -> tuple[dict[str, str], ...]:
     """Return a CPU of the host for each of a machine's: near its first card, on cores that nobody else has.
 
     Empty if each of its CPUs is bound to one already.
@@ -65,7 +65,7 @@ def cpu_map(cpuinfo: Mapping[str, Any], place: Place) -> tuple[dict[str, str], .
     return tuple({"vcpu": vcpu, "cpu": cpu} for vcpu, cpu in zip(own, free, strict=False))
 
 
-def memory_nodes(numainfo: Mapping[str, Any], place: Place) -> tuple[str, ...]:
+def memory_nodes(numainfo: Mapping[str, Any], place: CardPlace) -> tuple[str, ...]:
     """Return the NUMA nodes to keep a machine's memory on: those of its cards.
 
     Raises:

@@ -49,17 +49,21 @@ _BASE: Final = "config.amd64_none_cloud-amd64"
 _UNPACK_S: Final = 1800
 _BUILD_S: Final = 6 * 3600
 
-_NEEDED: Final[Mapping[str, str]] = {
+_PROGRAMS: Final[Mapping[str, str]] = {
     **{name: name for name in ("gcc", "make", "flex", "bison", "bc", "rsync", "patch", "cpio")},
     "dpkg-parsechangelog": "dpkg-dev",
     "dh_builddeb": "debhelper",
     "xz": "xz-utils",
     "depmod": "kmod",
+}
+"""Programs that the kernel's packaging needs -> the Debian packages that contain them."""
+
+_HEADERS: Final[Mapping[str, str]] = {
     "openssl/opensslv.h": "libssl-dev",
     "libelf.h": "libelf-dev",
     "elfutils/libdw.h": "libdw-dev",
 }
-"""Programs and headers that the kernel's packaging needs -> the Debian packages that contain them."""
+"""Headers of libraries that it needs -> the Debian packages that contain them."""
 
 _INCLUDES: Final = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"))
 
@@ -131,7 +135,7 @@ def build(
     note = read_note(target / "info.json", PackageNote)
     if note is not None and not force:
         return KernelPackage(target, note)
-    require(program_checks(_NEEDED, _is_there), "build a kernel package")
+    require(program_checks({**_PROGRAMS, **_HEADERS}, _is_there), "build a kernel package")
     target.parent.mkdir(parents=True, exist_ok=True)
     dates = {"SOURCE_DATE_EPOCH": _EPOCH, "KBUILD_BUILD_TIMESTAMP": _DATE, "KBUILD_BUILD_HOST": "host"}
     commands = Commands.logging_to(cache.logs / "host-kernel.log", {**REPEATABLE, **dates})
@@ -207,7 +211,7 @@ def _fetch_config(apt: ScratchApt, package: Package, target: Path) -> None:
 
 
 def _is_there(name: str) -> bool:
-    if name.endswith(".h"):
+    if name in _HEADERS:
         return any((folder / name).is_file() for folder in _INCLUDES)
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is not None
 

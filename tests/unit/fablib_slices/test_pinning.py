@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fablib_slices.pinning import Place, cpu_map, memory_nodes
+from fablib_slices.pinning import CardPlace, cpu_map, memory_nodes
 from l4sbench.errors import TestbedError
 
-PLACE = Place("sliver", "host", "instance", ("1",), 32)
+PLACE = CardPlace("sliver", "host", "instance", ("1",), 32)
 
 
 def cpuinfo(cores: int = 4, *, affinity: Any = "0,1,2,3,4,5,6,7", **host: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def cpuinfo(cores: int = 4, *, affinity: Any = "0,1,2,3,4,5,6,7", **host: Any) -
     return {"host": nodes | host, "instance": own}
 
 
-def cpus(info: dict[str, Any], place: Place = PLACE) -> list[str]:
+def cpus(info: dict[str, Any], place: CardPlace = PLACE) -> list[str]:
     return [pair["cpu"] for pair in cpu_map(info, place)]
 
 
