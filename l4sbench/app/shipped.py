@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Matrices, rules, workloads and keys that ship with l4sbench, in words.
+"""Matrices, rules, workloads, sheets and keys that ship with l4sbench, in words.
 
 They are kept in the user's cache until a file changes. Without a cache they take seconds: every matrix is
 expanded to count its cells.
@@ -41,6 +41,9 @@ _CODE: Final = (
 )
 """Packages that decide what is kept."""
 
+_NAMED: Final = ("rules", "workloads", "sheets", "keys")
+"""Parts of `Shipped` beside its matrices, in its order."""
+
 
 @dataclass(frozen=True)
 class ShippedMatrix:
@@ -75,7 +78,7 @@ class ShippedMatrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A rule, workload or key in words: its name, meaning, and pairs of heading and text."""
+    """A rule, workload, sheet or key in words: its name, meaning, and pairs of heading and text."""
 
     name: str
     about: str
@@ -96,6 +99,7 @@ class Shipped:
     matrices: tuple[ShippedMatrix, ...]
     rules: tuple[Named, ...]
     workloads: tuple[Named, ...]
+    sheets: tuple[Named, ...]
     keys: tuple[Named, ...]
 
     @classmethod
@@ -103,16 +107,18 @@ class Shipped:
         """Return it from the cache if no file has changed, else from the files.
 
         Raises:
-            InputError: a file is not valid YAML, or a rule or workload is not valid.
+            InputError: a file is not valid YAML, or a rule, workload or sheet is not valid.
         """
-        package, rules = Path(__file__).parents[1], _rules_folder()
+        package, reports = Path(__file__).parents[1], _reports_folder()
+        rules, standards = reports / "result" / "rules", reports / "published" / "standards"
         data = (
             *sorted(assets.folder("matrices").rglob("*.y*ml")),
             *sorted(assets.folder("kernels").glob("*/module.yml")),
             *assets.workloads().values(),
             *sorted(rules.glob("*.yml")),
+            *sorted(standards.glob("*.yml")),
         )
-        code = (*(package / name for name in _CODE), rules)
+        code = (*(package / name for name in _CODE), rules, standards)
         return cls._of(Memo.of("shipped", code=code, data=data))
 
     @classmethod
@@ -122,18 +128,19 @@ class Shipped:
         with suppress(LookupError, TypeError, ValueError, AttributeError):
             return cls(
                 tuple(ShippedMatrix.of(one) for one in plain["matrices"]),
-                *(tuple(Named.of(one) for one in plain[name]) for name in ("rules", "workloads", "keys")),
+                *(tuple(Named.of(one) for one in plain[name]) for name in _NAMED),
             )
-        found = cls(tuple(_matrices()), tuple(_rules()), tuple(_workloads()), tuple(_keys()))
+        named = (tuple(part) for part in (_rules(), _workloads(), _sheets(), _keys()))
+        found = cls(tuple(_matrices()), *named)
         memo.save(asdict(found))
         return found
 
 
-def _rules_folder() -> Path:
-    """Return the folder of rules without importing its code, which is slow."""
+def _reports_folder() -> Path:
+    """Return the folder of the package `reports` without importing its code, which is slow."""
     found = find_spec("reports")
     assert found is not None and found.origin is not None  # noqa: PT018, S101  (it ships with l4sbench)
-    return Path(found.origin).parent / "result" / "rules"
+    return Path(found.origin).parent
 
 
 def _matrices() -> Iterator[ShippedMatrix]:
@@ -190,6 +197,16 @@ def _workloads() -> Iterator[Named]:
         found = read_workload(file)
         used = ("in a matrix", f"<group>.send: workload and <group>.workload: {name}")
         yield Named(name, found.about.strip(), (used, ("source", found.source.strip())))
+
+
+def _sheets() -> Iterator[Named]:
+    from reports.published.standards.model import load_sheet, offered
+
+    for name in offered():
+        found = load_sheet(name)
+        rows = ((f"{row.id}, {row.level.value}", row.requires.strip()) for row in found.rows)
+        run = ("run", f"l4sbench conform {name} --cc NAME --aqm NAME")
+        yield Named(name, f"{found.document}. {found.about.strip()}", (run, *rows))
 
 
 def _keys() -> Iterator[Named]:

@@ -155,7 +155,7 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     yield from (Term(rule.name, "rule", rule.about, rule.facts) for rule in shipped.rules)
     yield from (Term(name, "topology", "", ()) for name in offered())
     yield from (Term(one.name, "workload", one.about, one.facts) for one in shipped.workloads)
-    yield from map(_sheet, standards())
+    yield from (Term(one.name, "sheet", one.about, one.facts) for one in shipped.sheets)
 
 
 def standards() -> tuple[str, ...]:
@@ -163,15 +163,6 @@ def standards() -> tuple[str, ...]:
     from reports.published.standards.model import offered as sheets_offered
 
     return sheets_offered()
-
-
-def _sheet(name: str) -> Term:
-    from reports.published.standards.model import load_sheet
-
-    found = load_sheet(name)
-    rows = ((f"{row.id}, {row.level.value}", row.requires.strip()) for row in found.rows)
-    run = ("run", f"l4sbench conform {name} --cc NAME --aqm NAME")
-    return Term(name, "sheet", f"{found.document}. {found.about.strip()}", (run, *rows))
 
 
 def _row_of_sheet(sheet: str, name: str) -> Term:
