@@ -170,7 +170,7 @@ def test_last_words_stand_in_the_reason(execute: Execute) -> None:
         (("port", "a", "eth9", "02:00:0a:00:00:01", "10.0.0.1/24"), "eth9: No such device"),
         (
             ("port", "a", "lo", "02:00:0a:00:00:01", "10.0.0.1"),
-            "10.0.0.1 is not an IPv4 address with a prefix length",
+            "10.0.0.1 is not an address with a prefix length",
         ),
         (("offloads", "a", "lo", "tso", "maybe"), "tso must be on or off"),
         (("offloads", "a", "lo", "warp", "off"), "unknown offload warp"),

@@ -168,11 +168,10 @@ void link_up(int line, const char *ifname)
 	close(fd);
 }
 
-static void set_address(int line, int fd, const char *ifname, const char *address)
+static void set_address(int line, int fd, const char *ifname, struct in_addr own,
+			struct in_addr mask)
 {
 	struct ifreq req = ifreq_of(line, ifname);
-	struct in_addr mask;
-	struct in_addr own = parse_prefix(line, address, &mask);
 
 	req.ifr_addr = in_sockaddr(own);
 	request(line, fd, SIOCSIFADDR, &req, ifname);
@@ -211,14 +210,19 @@ static void add_address6(int line, const char *ifname, const char *address)
 void port_up(int line, const char *ifname, const char *mac, const char *address)
 {
 	struct ifreq req = ifreq_of(line, ifname);
-	int fd = control(line);
+	bool ipv6 = is_ipv6(address);
+	struct in_addr own = { 0 }, mask = { 0 };
+	int fd;
 
+	if (!ipv6)
+		own = parse_prefix(line, address, &mask);
+	fd = control(line);
 	req.ifr_hwaddr = parse_mac(line, mac);
 	request(line, fd, SIOCSIFHWADDR, &req, ifname);
-	if (!is_ipv6(address))
-		set_address(line, fd, ifname, address);
+	if (!ipv6)
+		set_address(line, fd, ifname, own, mask);
 	bring_up(line, fd, ifname);
-	if (is_ipv6(address))
+	if (ipv6)
 		add_address6(line, ifname, address);
 	close(fd);
 }
