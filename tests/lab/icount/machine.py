@@ -243,9 +243,8 @@ def run(
 def machine(kernel: Path, root: Path, console: Path, result: Path, record: Path, seed: int) -> list[str]:
     """Return the command that starts the machine.
 
-    It records its run, which nobody replays: only then does QEMU let its two threads take turns. Otherwise
-    the one that advances the clock of an idle processor may do so before the other has counted the last
-    instructions, and the clock is some nanoseconds wrong from then on.
+    It records its run, which nobody replays: only then do QEMU's main thread and the processor's take turns.
+    Without that one of two runs was some nanoseconds off from 12.8 s on (docs/results/icount.md).
     """
     argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-accel", "tcg,thread=single", "-rtc", f"base={EPOCH},clock=vm"]
