@@ -374,8 +374,8 @@ static void add_neighbour6(int line, const char *ifname, const char *address, co
 	} req = {
 		.header = { .nlmsg_len = sizeof(req),
 			    .nlmsg_type = RTM_NEWNEIGH,
-			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE |
-					   NLM_F_REPLACE },
+			    .nlmsg_flags =
+				    NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE },
 		.body = { .ndm_family = AF_INET6,
 			  .ndm_ifindex = if_nametoindex(ifname),
 			  .ndm_state = NUD_PERMANENT },

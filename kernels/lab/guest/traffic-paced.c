@@ -131,7 +131,8 @@ static void make_syn6(union syn *syn, const struct source *source, uint64_t numb
 		.ip6_src = source->from.v6.sin6_addr,
 		.ip6_dst = source->to.v6.sin6_addr,
 	};
-	syn->v6.tcp = tcp_syn(source->o, number, add_words(0, &ip->ip6_src, 2 * sizeof(ip->ip6_src)));
+	syn->v6.tcp =
+		tcp_syn(source->o, number, add_words(0, &ip->ip6_src, 2 * sizeof(ip->ip6_src)));
 }
 
 /* The address that packets to the receiver come from. */
@@ -152,8 +153,8 @@ static int open_sending(const struct options *o, const struct endpoint *to)
 {
 	int level = o->ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
 	int field = o->ipv6 ? IPV6_TCLASS : IP_TOS;
-	int fd = o->syn ? socket(to->any.sa_family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW) :
-			  open_socket(o, SOCK_DGRAM);
+	int fd = o->syn ? socket(to->any.sa_family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW)
+			: open_socket(o, SOCK_DGRAM);
 
 	if (fd < 0)
 		die_errno(errno, "socket");
@@ -310,8 +311,8 @@ static int counter(const struct options *o, int codepoint)
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, o->ipv6 ? 0x30 : 3),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->ipv6 ? codepoint << 4 : codepoint, 0, 7),
 		o->ipv6 ? (struct sock_filter)BPF_STMT(BPF_LDX | BPF_W | BPF_IMM,
-						       sizeof(struct ip6_hdr)) :
-			  (struct sock_filter)BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+						       sizeof(struct ip6_hdr))
+			: (struct sock_filter)BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, o->port, 0, 4),
 		BPF_JUMP(BPF_JMP | BPF_JA, o->syn ? 0 : 2, 0, 0),

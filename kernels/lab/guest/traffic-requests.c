@@ -465,8 +465,7 @@ static void listen_here(const struct options *o)
 	if (listener.fd < 0)
 		die_errno(errno, "socket");
 	setsockopt(listener.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(listener.fd, &address.any, address.length) < 0 ||
-	    listen(listener.fd, BACKLOG) < 0)
+	if (bind(listener.fd, &address.any, address.length) < 0 || listen(listener.fd, BACKLOG) < 0)
 		die_errno(errno, "cannot listen on port %d", o->port);
 }
 
