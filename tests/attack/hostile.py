@@ -37,6 +37,9 @@ SECRET: Final = "hunter2-of-somebody"
 OUTSIDE: Final = f"outside-{os.getpid()}"
 """Folder beside the cases with that file, in which nothing may change; other processes have their own."""
 
+NOBODY: Final = "nobody"
+"""Name of no congestion control, by which a command that would run trials ends before them."""
+
 Tree: TypeAlias = Any
 
 
@@ -664,7 +667,7 @@ def _documents(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
             ROOT / "reports/published/claims/segsize26.yml",
             ("report", str(run), "aqm=*", "--claims", "./d.yml"),
         ),
-        (ROOT / "reports/published/standards/rfc9331.yml", ("conform", "./d.yml", "--cc", "nobody")),
+        (ROOT / "reports/published/standards/rfc9331.yml", ("conform", "./d.yml", "--cc", NOBODY)),
         (ROOT / "matrices/topologies/parking-lot.yml", ("explain", "topology", "./d.yml")),
         (ROOT / "matrices/topologies/line6.yml", ("explain", "./d.yml", "--json")),
         (errors / "slices/wrong.yaml", ("slice", "plan", "d.yaml", "--offline")),

@@ -20,7 +20,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.disk.plain import is_plain
-from tests.attack.hostile import MARKER, OUTSIDE, SECRET
+from tests.attack.hostile import MARKER, NOBODY, OUTSIDE, SECRET
 
 if TYPE_CHECKING:
     from tests.attack.hostile import Case
@@ -119,7 +119,7 @@ def _contents(case: Case) -> Iterator[bytes]:
 
 def _placed(case: Case, line: str) -> bool:
     """Return True if a message names the file at fault and, in YAML, line and column."""
-    if _NOTHING_LEFT.match(line):
+    if _NOTHING_LEFT.match(line) or NOBODY in line:
         return True
     if not any(name in line for name in case.files):
         return False
