@@ -29,6 +29,7 @@ def test_released_defaults_never_change() -> None:
         "path.jitter_model": "walk",
         "path.jitter_every": "10ms",
         "path.jitter_order": "keep",
+        "path.jitter_direction": "data",
         "path.loss": "0%",
         "path.loss_burst": "0p",
         "path.ecn": "pass",
