@@ -135,6 +135,7 @@ def test_losses_come_in_bursts(probing: NodesStatus, tmp_path: Path) -> None:
     assert sum(arrived.bursts) / len(arrived.bursts) > 2.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["uniform", "normal"])
 def test_packets_overtake_only_where_they_may(probing: NodesStatus, tmp_path: Path, model: str) -> None:
     jitter = f"path.jitter: 5ms\npath.jitter_model: {model}\n"
@@ -155,6 +156,7 @@ events:
 """
 
 
+@pytest.mark.long
 def test_events_change_losses_and_delay_of_trials(hosts: NodesStatus, tmp_path: Path) -> None:
     """Drops of netem make no trial invalid, and what events leave behind is what is expected at the end."""
     ended = api.run(matrix(tmp_path, EVENTS), on=f"ssh:{hosts.inventory}", runs=tmp_path)
