@@ -8,7 +8,7 @@ import argparse
 import os
 from pathlib import Path
 
-from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
+from l4sbench.cli.options import Subparsers, add_command, add_kernel_source, add_subcommands
 from l4sbench.cli.terminal import answer, as_path, say
 
 
@@ -31,19 +31,12 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench kernel build --kernel-tree ~/src/net-next --config FILE",
         ),
     )
-    source = building.add_mutually_exclusive_group()
-    source.add_argument(
-        "--tarball", type=Path, metavar="FILE", help="archive of kernel sources to build from"
-    )
-    source.add_argument("--kernel-tree", type=Path, metavar="DIR", help="kernel tree to copy and build from")
+    add_kernel_source(building)
     building.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
         help="configuration to start from (default: Debian's for clouds, of the source's version)",
-    )
-    building.add_argument(
-        "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
     )
     building.add_argument("--force", action="store_true", help="build them again")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli import kernels, nodes
@@ -15,10 +14,10 @@ from l4sbench.cli.options import (
     Subparsers,
     add_catalog,
     add_command,
+    add_kernel_source,
     add_lab,
     add_matrix,
     add_subcommands,
-    count,
     lab_name,
 )
 from l4sbench.cli.terminal import answer, answer_json, as_table, say
@@ -61,11 +60,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench lab build --debug                    (then: run --lab debug)",
         ),
     )
-    source = building.add_mutually_exclusive_group()
-    source.add_argument(
-        "--tarball", type=Path, metavar="FILE", help="archive of kernel sources to build from"
-    )
-    source.add_argument("--kernel-tree", type=Path, metavar="DIR", help="kernel tree to copy and build from")
+    add_kernel_source(building)
     building.add_argument(
         "--name",
         type=lab_name,
@@ -80,9 +75,6 @@ def add_parser(commands: Subparsers) -> None:
         "--debug",
         action="store_true",
         help="build a kernel that reports errors of modules (KASAN, kmemleak, lockdep): the lab `debug`",
-    )
-    building.add_argument(
-        "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
     )
     building.add_argument("--force", action="store_true", help="rebuild every part, from the newest sources")
     add_catalog(building)

@@ -196,6 +196,18 @@ def add_run_choices(parser: argparse.ArgumentParser) -> None:
     add_runs(parser)
 
 
+def add_kernel_source(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a build from a kernel's source."""
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--tarball", type=Path, metavar="FILE", help="archive of kernel sources to build from"
+    )
+    source.add_argument("--kernel-tree", type=Path, metavar="DIR", help="kernel tree to copy and build from")
+    parser.add_argument(
+        "--jobs", type=count, metavar="N", help="number of parallel compilations (default: number of cores)"
+    )
+
+
 def add_lab(parser: argparse.ArgumentParser, text: str) -> None:
     """Add --lab."""
     parser.add_argument("--lab", type=lab_name, default=DEFAULT_LAB, metavar="NAME", help=text)
