@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from l4sbench.disk import assets
-from l4sbench.disk.files import unfinished_folder, write_whole
+from l4sbench.disk.files import remove_leftovers, unfinished_folder, write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.images import SHA256
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
@@ -137,6 +137,7 @@ def build(
         return KernelPackage(target, note)
     require(program_checks({**_PROGRAMS, **_HEADERS}, _is_there), "build a kernel package")
     target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent)
     dates = {"SOURCE_DATE_EPOCH": _EPOCH, "KBUILD_BUILD_TIMESTAMP": _DATE, "KBUILD_BUILD_HOST": "host"}
     commands = Commands.logging_to(cache.logs / "host-kernel.log", {**REPEATABLE, **dates})
     with unfinished_folder(target.parent) as stage:
@@ -258,8 +259,10 @@ def _option(line: str) -> str:
 def _package(commands: Commands, tree: Path, jobs: int, say: Say) -> None:
     """Build image and headers by the kernel's own packaging, with a changelog that has no time of day."""
     say("making the packaging", None)
-    packaging = ["KDEB_CHANGELOG_DIST=unstable", "debian"]
     make(commands, tree, "syncconfig", arch="x86_64", what="preparing the configuration")
+    make(commands, tree, "include/config/kernel.release", arch="x86_64", what="writing the release")
+    script = "KBUILD_RUN_COMMAND=$(srctree)/scripts/package/mkdebian"
+    packaging = ("run-command", script, "KDEB_CHANGELOG_DIST=unstable")
     make(commands, tree, *packaging, arch="x86_64", what="making the packaging")
     changelog = tree / "debian" / "changelog"
     lines = changelog.read_text(encoding="utf-8").splitlines()
