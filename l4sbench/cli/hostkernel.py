@@ -60,12 +60,8 @@ def build(args: argparse.Namespace) -> int:
         def report(message: str, fraction: float | None) -> None:
             on_progress(BuildStep("kernel", message, fraction))
 
-        if args.tarball is not None:
-            source = sources.from_tarball(args.tarball)
-        elif args.kernel_tree is not None:
-            source = sources.from_tree(args.kernel_tree)
-        else:
-            source = sources.cached(cache) or sources.fetch(cache, archives, report)
+        named = args.tarball, args.kernel_tree
+        source = sources.chosen(cache, *named, lambda: archives, report)
         base = args.config or ownkernel.base_config(cache, archives, source, report)
         jobs = args.jobs or len(os.sched_getaffinity(0))
         package = ownkernel.build(cache, source, base, jobs, report, force=args.force)

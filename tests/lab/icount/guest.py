@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What the machine of counted instructions does, started by its /init: one host's part of a trial.
+"""One host's part of a trial on the machine of counted instructions, started by its /init.
 
 It runs there on Python's standard library and the helper (roles/helper), without anything else of l4sbench.
 The archive of results leaves by the second serial port: its length, itself, its SHA-256.

@@ -78,7 +78,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Image:
-    """What the machine boots.
+    """Kernel, modules and root of the machine.
 
     Attributes:
         kernel: Debian's kernel.
@@ -203,7 +203,7 @@ def run(
     """Run a host's part of a trial on a machine, and return the archive of its results.
 
     Args:
-        image: What the machine boots.
+        image: The image that the machine boots.
         part: The part.
         seed: Seed of its entropy.
         folder: For the machine's files.

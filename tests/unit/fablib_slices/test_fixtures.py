@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""What is left of FABRIC's answers once they are fixtures."""
+"""Fixtures of FABRIC's answers keep their form, and none of their secrets."""
 
 from __future__ import annotations
 

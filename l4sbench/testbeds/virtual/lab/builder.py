@@ -413,14 +413,8 @@ class _Build:
         return path.relative_to(self.cache.root).as_posix()
 
     def _source(self) -> Source:
-        say = self._say("source")
-        if self.options.tarball is not None:
-            return sources.from_tarball(self.options.tarball)
-        if self.options.kernel_tree is not None:
-            say("reading the kernel tree", None)
-            return sources.from_tree(self.options.kernel_tree)
-        known = None if self.options.force else sources.cached(self.cache)
-        return known or sources.fetch(self.cache, _archives(), say)
+        named = self.options.tarball, self.options.kernel_tree
+        return sources.chosen(self.cache, *named, _archives, self._say("source"), anew=self.options.force)
 
     def _userland(self) -> Userland:
         """Return the last userland, whatever it was made for; a new one if there is none."""

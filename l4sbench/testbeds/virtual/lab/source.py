@@ -106,6 +106,37 @@ def _describe(tree: Path) -> str:
     return ""
 
 
+def chosen(
+    cache: Cache,
+    tarball: Path | None,
+    tree: Path | None,
+    archives: Callable[[], tuple[Archive, ...]],
+    say: Say,
+    *,
+    anew: bool = False,
+) -> Source:
+    """Return the source that the user names, else the newest that was fetched before, else fetch it.
+
+    Args:
+        cache: The cache.
+        tarball: The tarball that the user names, if one.
+        tree: The folder that the user names, if one.
+        archives: Returns where to fetch it from.
+        say: Receives progress messages.
+        anew: Fetch it even if one was fetched before.
+
+    Raises:
+        TestbedError: What the user names is no source, or none is available.
+    """
+    if tarball is not None:
+        return from_tarball(tarball)
+    if tree is not None:
+        say("reading the kernel tree", None)
+        return from_tree(tree)
+    known = None if anew else cached(cache)
+    return known or fetch(cache, archives(), say)
+
+
 def cached(cache: Cache) -> Source | None:
     """Return the newest source that was fetched before."""
     found: list[tuple[tuple[int, ...], Source]] = []
