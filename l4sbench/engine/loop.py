@@ -309,7 +309,8 @@ class Engine:
 
     def _start_trial(self, part: _Part, task: Task) -> None:
         cell_id = task.planned.cell.id
-        limit_s = math.inf if self._order.testbed.traits.queues else task.limit_s  # its testbed keeps to it
+        traits = self._order.testbed.traits
+        limit_s = math.inf if traits.queues else task.limit_s(traits)  # such a testbed keeps to it itself
         name = f"trial {task.trial} of {cell_id}"
         trial = UnderWay(name, limit_s, is_trial=True, interrupted=self.control.was_interrupted)
         self._tally.first_s = self._tally.first_s or time.monotonic()

@@ -25,6 +25,7 @@ from l4sbench.store.leavings import tidy
 if TYPE_CHECKING:
     from l4sbench.engine.crew import UnderWay
     from l4sbench.engine.testbed import Testbed
+    from l4sbench.facts.traits import TestbedTraits
     from l4sbench.planning.inputs import TrialInputs
     from l4sbench.planning.plan import CellPlan, Plan
     from l4sbench.store import Partial, RunWriter
@@ -43,10 +44,9 @@ class Task(NamedTuple):
     planned: CellPlan
     trial: int
 
-    @property
-    def limit_s(self) -> float:
-        """Wall-clock seconds after which the trial has failed."""
-        return max(LEAST_LIMIT_S, LIMIT_FACTOR * self.planned.trial_s)
+    def limit_s(self, traits: TestbedTraits) -> float:
+        """Return the wall-clock seconds after which the trial has failed."""
+        return max(LEAST_LIMIT_S, LIMIT_FACTOR * self.planned.trial_s) * traits.slowdown
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class Worker:
         programmed = programs(cell, place, matrix.catalog, conditions)
         (digest,) = self.inputs.digests(cell, (task.trial,))
         placed = place.of_family(cell.family)
-        return TrialSpec(cell, task.trial, seed, programmed, placed, digest, task.limit_s)
+        limit_s = task.limit_s(self.testbed.traits)
+        return TrialSpec(cell, task.trial, seed, programmed, placed, digest, limit_s)
 
     def _ended(self, under_way: UnderWay, partial: Partial, own_s: float) -> Kept:
         started, began = datetime.now(UTC), time.monotonic()

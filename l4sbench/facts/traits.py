@@ -68,7 +68,8 @@ class TestbedTraits:
     `switches`: the nodes that are switches, each with its hardware addresses by network. `cost` is the cost
     of a trial before any was measured; `processor_bound`: a trial computes from beginning to end, so that its
     cost is processor time; `memory_mb` is the memory of one running trial, unless its connections need more
-    (`l4sbench.program.memory`).
+    (`l4sbench.program.memory`). `slowdown`: a second by the clocks of its hosts takes up to so many of ours,
+    as on emulated machines: limits by our clock are that much longer.
     """
 
     __test__: ClassVar[bool] = False  # not a test class, although pytest would take it for one
@@ -82,6 +83,7 @@ class TestbedTraits:
     cost: CostModel = CostModel()
     processor_bound: bool = False
     memory_mb: int = 0
+    slowdown: float = 1.0
 
     def workers(self, jobs: int | None = None) -> int:
         """Return how many trials run at once when `jobs` are wanted.

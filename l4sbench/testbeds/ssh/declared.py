@@ -90,6 +90,11 @@ class Declared:
         """The hosts' names."""
         return tuple(host.name for host in self.hosts)
 
+    @property
+    def slowdown(self) -> float:
+        """Seconds of ours that one by the slowest host's clock takes at most."""
+        return max((host.slowdown for host in self.hosts), default=1.0)
+
     def knowing(self, facts: Mapping[str, HostFacts]) -> Declared:
         """Return it with what its free hosts may boot, once the facts of all are known."""
         if not self.free or not facts.keys() >= {*self.names}:

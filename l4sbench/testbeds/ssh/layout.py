@@ -41,6 +41,8 @@ MODULES_VARIABLE: Final = "l4sbench_modules"
 TC_VARIABLE: Final = "l4sbench_tc"
 CARRIES_VARIABLE: Final = "l4sbench_carries"
 CARRIES_NOTHING: Final = "none"
+SLOWDOWN_VARIABLE: Final = "l4sbench_slowdown"
+MOST_SLOWDOWN: Final = 1000.0
 VARIABLES: Final = (
     "l4sbench_node",
     NODES_VARIABLE,
@@ -54,6 +56,7 @@ VARIABLES: Final = (
     "l4sbench_topology",
     "l4sbench_switch",
     CARRIES_VARIABLE,
+    SLOWDOWN_VARIABLE,
 )
 """The variables of hosts that l4sbench reads; docs/ssh.md describes them."""
 TO_FILL_IN: Final = "00:00:00:00:00:00"
@@ -83,6 +86,7 @@ class Host:
         brings: Kernel modules that were built elsewhere and are copied to it.
         carries: Highest rate that it carries in time; 0 if it carries none, None if nobody measured it.
         whole: True if it holds all nodes of any topology (`l4sbench_nodes: all`).
+        slowdown: Seconds of ours that one by its own clock takes at most, as on an emulated machine.
     """
 
     name: str
@@ -91,6 +95,7 @@ class Host:
     brings: frozenset[str] = frozenset()
     carries: Rate | None = None
     whole: bool = False
+    slowdown: float = 1.0
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
@@ -122,7 +127,8 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
             lowered = {str(network): str(mac).lower() for network, mac in ports.items()}
             problems += _bad_addresses(where, name, lowered)
             carries = _rate(given[CARRIES_VARIABLE]) if CARRIES_VARIABLE in given else None
-            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries, whole))
+            slowdown = _slowdown(given.get(SLOWDOWN_VARIABLE, 1)) or 1.0
+            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries, whole, slowdown))
     if not hosts and not problems:
         message = "no host names its node"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (l4sbench docs ssh)"
@@ -197,6 +203,15 @@ def _rate(plain: object) -> Rate | None:
         return None
 
 
+def _slowdown(plain: object) -> float | None:
+    """Return the number in `l4sbench_slowdown`; None if it is not valid."""
+    try:
+        number = float(str(plain))
+    except ValueError:
+        return None
+    return number if 1.0 <= number <= MOST_SLOWDOWN else None
+
+
 _BOOLEANS: Final = frozenset({"true", "false", "yes", "no"})
 """Forms of booleans; those of INI files are texts."""
 _NODES_FORM: Final = f"must be a node's name, or in {NODES_VARIABLE} a list of them or {EVERY_NODE}"
@@ -227,6 +242,11 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
         lambda plain: _rate(plain) is not None,
         f"must be a rate, or {CARRIES_NOTHING}",
         "25mbit",
+    ),
+    SLOWDOWN_VARIABLE: (
+        lambda plain: _slowdown(plain) is not None,
+        f"must be a number from 1 to {MOST_SLOWDOWN:g}",
+        "20",
     ),
     "l4sbench_install": (lambda plain: str(plain).lower() in _BOOLEANS, "must be true or false", None),
     "l4sbench_python": (

@@ -104,12 +104,13 @@ class SshTestbed:
 
     @property
     def traits(self) -> TestbedTraits:
-        """Return its traits: real time, one trial at a time, noise of its own; and its switches.
+        """Return its traits: real time, one trial at a time, noise of its own; its switches and slowdown.
 
         Raises:
             InputError: the inventory is invalid.
         """
-        return replace(TRAITS, switches=self._declared.switching.addresses)
+        said = self._declared
+        return replace(TRAITS, switches=said.switching.addresses, slowdown=said.slowdown)
 
     @cached_property
     def _declared(self) -> Declared:
@@ -261,6 +262,7 @@ class SshTestbed:
             **brought(said.booted(self._stage)),
             **more,
         }
+        limit_s *= said.slowdown
         return ansible.play("prepare.yml", said.inventory, said.names, variables, limit_s=limit_s, stop=stop)
 
     # ---- a trial
@@ -297,7 +299,7 @@ class SshTestbed:
             (flow.start.s + flow.seconds for program in spec.programs.values() for flow in program.flows),
             default=0.0,
         )
-        limit_s = min(virtual_s + MEET_S, max(10.0, spec.wall_limit_s - 10))
+        limit_s = min((virtual_s + MEET_S) * said.slowdown, max(10.0, spec.wall_limit_s - 10))
         if said.switching:
             self._begin_switches(spec, limit_s, stop)
         trial = f"{re.sub('[^A-Za-z0-9_.-]', '-', spec.cell.id)[:100]}.{spec.trial}.{secrets.token_hex(4)}"

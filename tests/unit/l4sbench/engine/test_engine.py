@@ -430,8 +430,10 @@ def test_a_limit_is_generous(wanted: Matrix) -> None:
     costly = CostModel(fixed_s=100.0)
     planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, Costs(costly))
     chosen = planned.cells[0]
-    assert worker.Task(chosen, 1).limit_s == pytest.approx(1020.0)
-    assert worker.Task(chosen._replace(trial_s=1.0), 1).limit_s == 180.0
+    assert worker.Task(chosen, 1).limit_s(small.TRAITS) == pytest.approx(1020.0)
+    short = worker.Task(chosen._replace(trial_s=1.0), 1)
+    assert short.limit_s(small.TRAITS) == 180.0
+    assert short.limit_s(replace(small.TRAITS, slowdown=20.0)) == 3600.0
 
 
 # ---- adaptive trials
