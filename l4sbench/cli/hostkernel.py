@@ -55,10 +55,10 @@ def build(args: argparse.Namespace) -> int:
         raise TestbedError(f"no configuration {args.config}: no such file")
     cache = Cache.open()
     archives = debian_archives(read_sources())
-    with build_progress() as on_progress:
+    with build_progress("host kernel") as on_progress:
 
         def report(message: str, fraction: float | None) -> None:
-            on_progress(BuildStep("kernel", message, fraction))
+            on_progress(BuildStep("packages", message, fraction))
 
         named = args.tarball, args.kernel_tree
         source = sources.chosen(cache, *named, lambda: archives, report)

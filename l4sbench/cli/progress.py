@@ -271,10 +271,14 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def build_progress() -> Iterator[Callable[[BuildStep], None]]:
-    """Yield a listener for a lab build: one redrawn line on a terminal, a line per step otherwise."""
+def build_progress(built: str = "lab") -> Iterator[Callable[[BuildStep], None]]:
+    """Yield a listener for a build: one redrawn line on a terminal, a line per step otherwise.
+
+    Args:
+        built: Name of what is built, with which each line begins.
+    """
     if not wants_bar():
-        yield _BuildLines()
+        yield _BuildLines(built)
         return
     from rich.console import Console
     from rich.progress import (
@@ -295,7 +299,7 @@ def build_progress() -> Iterator[Callable[[BuildStep], None]]:
         console=Console(stderr=True, highlight=False),
         transient=True,
     ) as bar:
-        task = bar.add_task("lab", total=None)
+        task = bar.add_task(built, total=None)
 
         def show(step: BuildStep) -> None:
             total = None if step.fraction is None else 1.0
@@ -312,7 +316,8 @@ def build_progress() -> Iterator[Callable[[BuildStep], None]]:
 class _BuildLines:
     """A line per step, and one for each quarter of a long step."""
 
-    def __init__(self) -> None:
+    def __init__(self, built: str) -> None:
+        self._built = built
         self._last: tuple[str, str, int] | None = None
 
     def __call__(self, step: BuildStep) -> None:
@@ -320,5 +325,5 @@ class _BuildLines:
         now = (step.stage, "" if step.fraction is not None else step.message, quarter)
         if now != self._last:
             done = "" if step.fraction is None else f" ({step.fraction:.0%})"
-            say(f"lab: {step.stage}: {step.message}{done}")
+            say(f"{self._built}: {step.stage}: {step.message}{done}")
             self._last = now
