@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The table of the atlas: one row per cell of `matrices/atlas*.yaml`, whether it has run or not.
+
+It is read without polars, whose import alone takes longer than an answer may.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from l4sbench.disk import assets
+from l4sbench.disk.files import new_file
+from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
+
+MATRICES: Final = ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr")
+"""The matrices whose cells are in the table."""
+
+NOT_RUN: Final = ""
+"""The verdict of a cell without an ended trial."""
+
+_DIGITS: Final = 12
+_MOST_BYTES: Final = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over the trials of a cell with the ends of its 95 % confidence interval, as far as known."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """Everything of a cell that is not its place on the plane: queue, and who meets whom.
+
+    Attributes:
+        aqm: The queue.
+        min_qlen_step: DualPI2's parameter in packets; None where it is the queue's default.
+        l4s: The congestion control that is switched to.
+        classic: The one it competes with.
+        classic_ecn: How that one uses ECN.
+    """
+
+    aqm: str
+    min_qlen_step: int | None
+    l4s: str
+    classic: str
+    classic_ecn: str
+
+
+@dataclass(frozen=True)
+class AtlasCell:
+    """One row of the table.
+
+    Attributes:
+        matrix: The matrix that has the cell.
+        cell: The cell's id.
+        column: Its queue and flows.
+        rate_mbps: Rate of the link.
+        rtt_ms: Round-trip time of the path.
+        buffer_bdp: The queue's buffer.
+        buffer_to_bdp: The largest buffer for which its result holds, too.
+        duration_s: Length of a trial without its warm-up.
+        warmup_s: Warm-up of a trial.
+        trials: Number of valid trials.
+        left_out: Number of invalid and failed ones.
+        verdict: The verdict by the matrix's rule; `NOT_RUN` without a trial.
+        sure: True if confidence intervals alone give the verdict.
+        l4s_percent: Goodput of the flow that switches, in percent of the link's rate.
+        classic_percent: Goodput of the other flow.
+        l4s_delay_ms: Smoothed RTT minus base RTT of the flow that switches.
+        classic_delay_ms: That of the other flow.
+        utilisation_percent: Goodput of both, in percent of the link's rate.
+        cost_s: Wall-clock time of its trials.
+        made_by: Digest of the kernel and the modules that ran.
+        sources: Digest of the files that these were made from; empty if the files are others now.
+    """
+
+    matrix: str
+    cell: str
+    column: Column
+    rate_mbps: float
+    rtt_ms: float
+    buffer_bdp: float
+    buffer_to_bdp: float
+    duration_s: float
+    warmup_s: float
+    trials: int = 0
+    left_out: int = 0
+    verdict: str = NOT_RUN
+    sure: bool = False
+    l4s_percent: Interval | None = None
+    classic_percent: Interval | None = None
+    l4s_delay_ms: Interval | None = None
+    classic_delay_ms: Interval | None = None
+    utilisation_percent: Interval | None = None
+    cost_s: float = 0.0
+    made_by: str = ""
+    sources: str = ""
+
+    def as_record(self) -> dict[str, str]:
+        """Return the row as texts by column of the file."""
+        record: dict[str, str] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Column):
+                record |= {part.name: _text(getattr(value, part.name)) for part in fields(value)}
+            elif one.name in _INTERVALS:
+                ends = (None, None, None) if value is None else (value.mean, value.low, value.high)
+                record |= dict(zip(_names(one.name), map(_text, ends), strict=True))
+            else:
+                record[one.name] = _text(value)
+        return record
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, str]) -> Self:
+        """Return the row of a record.
+
+        Raises:
+            LookupError, ValueError: the record is damaged.
+        """
+        step = record["min_qlen_step"]
+        numbers = {name: float(record[name]) for name in _NUMBERS}
+        return cls(
+            matrix=record["matrix"],
+            cell=record["cell"],
+            column=Column(
+                record["aqm"],
+                int(step) if step else None,
+                record["l4s"],
+                record["classic"],
+                record["classic_ecn"],
+            ),
+            trials=int(record["trials"]),
+            left_out=int(record["left_out"]),
+            verdict=record["verdict"],
+            sure=record["sure"] == "yes",
+            made_by=record["made_by"],
+            sources=record["sources"],
+            **numbers,
+            **{name: _interval(record, name) for name in _INTERVALS},
+        )
+
+
+_NUMBERS: Final = ("rate_mbps", "rtt_ms", "buffer_bdp", "buffer_to_bdp", "duration_s", "warmup_s", "cost_s")
+_INTERVALS: Final = (
+    "l4s_percent",
+    "classic_percent",
+    "l4s_delay_ms",
+    "classic_delay_ms",
+    "utilisation_percent",
+)
+
+
+def _names(quantity: str) -> tuple[str, str, str]:
+    what, _, unit = quantity.rpartition("_")
+    return quantity, f"{what}_low_{unit}", f"{what}_high_{unit}"
+
+
+def _interval(record: Mapping[str, str], name: str) -> Interval | None:
+    mean, low, high = (float(text) if (text := record[one]) else None for one in _names(name))
+    return None if mean is None else Interval(mean, low, high)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else ""
+        case float():
+            return f"{value:.5g}"
+        case _:
+            return str(value)
+
+
+def shipped() -> Path:
+    """Return the file of the table that ships with l4sbench."""
+    return assets.folder("matrices") / "atlas.csv.gz"
+
+
+def read_atlas(file: Path) -> tuple[AtlasCell, ...]:
+    """Return the rows of a table.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    try:
+        with gzip.open(file) as packed:
+            content = packed.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise InputError(f"{file} is larger than {_MOST_BYTES} bytes")
+        return tuple(map(AtlasCell.of_record, csv.DictReader(io.StringIO(content.decode()))))
+    except (OSError, EOFError, LookupError, ValueError, TypeError, csv.Error) as error:
+        raise InputError(f"{file} is not a valid table of the atlas: {error}") from error
+
+
+def write_atlas(cells: Iterable[AtlasCell], file: Path) -> None:
+    """Write rows as a table; equal rows make equal files."""
+    records = [cell.as_record() for cell in cells]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, records[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    with new_file(file) as temporary:
+        temporary.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+
+
+def sources_of(catalog: Catalog, column: Column) -> str:
+    """Return the digest of the files that make the kernel and the modules of a column."""
+    entries = (
+        catalog.queue(column.aqm),
+        *(catalog.congestion_control(name) for name in (column.l4s, column.classic)),
+    )
+    lab = assets.folder("kernels") / "lab"
+    files = [lab / "kernel.config", *sorted((lab / "patches").glob("*.patch"))]
+    total = hashlib.sha256("\0".join(entry.digest for entry in entries).encode())
+    for entry in entries:
+        if entry.module is not None and entry.module.source is not None:
+            total.update(assets.digest(entry.module.source, suffixes=(".c", ".h", "Kbuild")).encode())
+    for file in files:
+        total.update(assets.digest(file).encode())
+    return total.hexdigest()[:_DIGITS]
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Return one digest, as rows have it, of the digests of a kernel and modules."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]

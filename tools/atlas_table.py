@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Make the table of the atlas from run directories.
+
+    .venv/bin/python tools/atlas_table.py RUNS [-o FILE]
+
+RUNS is a folder of run directories (`l4sbench run atlas --dir RUNS`). The latest run of each matrix counts,
+with all trials that have ended, also while it goes on. The default FILE is the table that ships.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from l4sbench.app import api
+from l4sbench.app.atlas import (
+    MATRICES,
+    AtlasCell,
+    Column,
+    Interval,
+    digest_of,
+    shipped,
+    sources_of,
+    write_atlas,
+)
+from l4sbench.app.prepare import RunOptions, prepare
+from l4sbench.app.stored import StoredRun
+from l4sbench.program.uses import Uses, modules
+from l4sbench.store import RunLocked
+from l4sbench.text.units import Packets
+
+if TYPE_CHECKING:
+    from l4sbench.app.prepare import Prepared
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.traits import Identity
+    from reports.result.stats import Estimate
+    from reports.result.verdicts import JudgedCell
+
+_MOST_BDP = 8.0
+
+
+@dataclass(frozen=True)
+class _Software:
+    """The kernel and the modules of trials, and the files that make them now."""
+
+    prepared: Prepared
+    now: Identity
+
+    def digest(self, cell: Cell, common: Mapping[str, str], own: Mapping[str, str]) -> str:
+        """Return the digest of the kernel and of the modules that a cell loads."""
+        used = Uses.of(cell, self.prepared.traits).entries(self.prepared.matrix.catalog)
+        return digest_of([common["kernel"], *(own.get(name, "") for name in sorted(modules(used)))])
+
+    def of_now(self, cell: Cell) -> str:
+        """Return the digest that a trial of a cell would have now."""
+        return self.digest(cell, self.now.common, self.now.modules)
+
+
+def _column(cell: Cell) -> Column:
+    step = cell.get("aqm.min_qlen_step")
+    return Column(
+        aqm=cell.aqm,
+        min_qlen_step=step.count if isinstance(step, Packets) and "aqm.min_qlen_step" in cell.given else None,
+        l4s=str(cell.get("l4s.cc")),
+        classic=str(cell.get("classic.cc")),
+        classic_ecn=str(cell.get("classic.ecn")),
+    )
+
+
+def _blank(name: str, cell: Cell) -> AtlasCell:
+    return AtlasCell(
+        matrix=name,
+        cell=cell.id,
+        column=_column(cell),
+        rate_mbps=cell.rate.mbps,
+        rtt_ms=cell.rtt.ms,
+        buffer_bdp=cell.buffer_bdp,
+        buffer_to_bdp=cell.buffer_bdp,
+        duration_s=cell.duration.s,
+        warmup_s=cell.warmup.s,
+    )
+
+
+def _interval(of: Estimate | None) -> Interval | None:
+    return None if of is None else Interval(of.value, of.low, of.high)
+
+
+def _filled(blank: AtlasCell, judged: JudgedCell) -> AtlasCell:
+    result = judged.result
+    both = result.l4s.goodput, result.classic.goodput
+    used = None if None in both else sum(100 * one.value / blank.rate_mbps for one in both if one)
+    return replace(
+        blank,
+        trials=result.valid,
+        left_out=result.left_out,
+        verdict=judged.word.value,
+        sure=judged.sure,
+        l4s_percent=_interval(result.share),
+        classic_percent=_interval(both[1] and both[1].percent_of(blank.rate_mbps)),
+        l4s_delay_ms=_interval(result.l4s.delay),
+        classic_delay_ms=_interval(result.classic.delay),
+        utilisation_percent=None if used is None else Interval(used),
+    )
+
+
+def _collected(run: Path, folder: Path) -> Path:
+    """Return where the tables of all ended trials are: in the run, or in `folder` while the run goes on."""
+    try:
+        api.collect(run)
+    except RunLocked:
+        api.collect(run, into=folder)
+        return folder
+    return run
+
+
+def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
+    """Yield the rows of one matrix."""
+    prepared = prepare(name, (), RunOptions(runs=runs))
+    software = _Software(prepared, prepared.open_testbed(contact=False).identity())
+    cells = {cell.id: cell for cell in prepared.matrix.asked}
+    blanks = {cell.id: _blank(name, cell) for cell in cells.values()}
+    run = prepared.latest
+    if run is None:
+        yield from blanks.values()
+        return
+    made: dict[str, set[str]] = defaultdict(set)
+    cost_s: dict[str, float] = defaultdict(float)
+    for ending in run.endings(cells):
+        found = json.loads((ending.raw.parent / "trial.json").read_bytes())["identity"]
+        made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
+        cost_s[ending.cell_id] += ending.wall_s
+    with tempfile.TemporaryDirectory() as folder:
+        decision = StoredRun(_collected(run.path, Path(folder)), prepared.whole).decide()
+    judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
+    sources: dict[Column, str] = {}
+    for cell_id, blank in blanks.items():
+        if cell_id not in judged:
+            yield blank
+            continue
+        if blank.column not in sources:
+            sources[blank.column] = sources_of(prepared.matrix.catalog, blank.column)
+        current = made[cell_id] == {software.of_now(cells[cell_id])}
+        yield replace(
+            _filled(blank, judged[cell_id]),
+            cost_s=cost_s[cell_id],
+            made_by="+".join(sorted(made[cell_id])),
+            sources=sources[blank.column] if current else "",
+        )
+
+
+def _with_larger_buffers(rows: list[AtlasCell]) -> list[AtlasCell]:
+    """Return rows of which those with the largest buffer of a point hold for all larger ones of the plane."""
+    largest: dict[tuple[Column, float, float], float] = {}
+    for row in rows:
+        point = (row.column, row.rate_mbps, row.rtt_ms)
+        largest[point] = max(largest.get(point, 0.0), row.buffer_bdp)
+    return [
+        replace(row, buffer_to_bdp=_MOST_BDP)
+        if row.buffer_bdp == largest[row.column, row.rate_mbps, row.rtt_ms]
+        else row
+        for row in rows
+    ]
+
+
+def main() -> None:
+    """Make the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("runs", metavar="RUNS", type=Path)
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
+    args = parser.parse_args()
+    rows: list[AtlasCell] = []
+    for name in MATRICES:
+        rows += _rows(name, args.runs)
+    rows = _with_larger_buffers(rows)
+    write_atlas(rows, args.output)
+    ran = [row for row in rows if row.verdict]
+    old = sum(not row.sources for row in ran)
+    trials, left_out = sum(row.trials for row in ran), sum(row.left_out for row in ran)
+    print(
+        f"{args.output}: {len(ran)} of {len(rows)} cells, {old} of them old; {trials} valid trials and "
+        f"{left_out} others, {sum(row.cost_s for row in ran) / 3600:.2f} h; "
+        f"{args.output.stat().st_size} bytes"
+    )
+
+
+if __name__ == "__main__":
+    main()
