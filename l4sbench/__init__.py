@@ -5,7 +5,7 @@
     ended = l4sbench.run("quickstart", "aqm=fifo,dualpi2", trials=1)
     l4sbench.load(ended).flows
 
-`run`, `load`, `plan`, `decide`, `report`, `compare` and `figures` are the public interface.
+`ask`, `run`, `load`, `plan`, `decide`, `report`, `compare` and `figures` are the public interface.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from l4sbench.version import __version__
 
 if TYPE_CHECKING:
-    from l4sbench.app.public import compare, decide, figures, load, plan, report, run
+    from l4sbench.app.public import ask, compare, decide, figures, load, plan, report, run
 
-__all__ = ["__version__", "compare", "decide", "figures", "load", "plan", "report", "run"]
+__all__ = ["__version__", "ask", "compare", "decide", "figures", "load", "plan", "report", "run"]
 
 
 def __getattr__(name: str) -> Any:

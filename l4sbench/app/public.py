@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The public interface: `run`, `load`, `plan`, `decide`, `report`, `compare`, `figures`; docs/notebook.md.
+"""The public interface, as in docs/notebook.md: `ask`, `run`, `load`, `plan`, `decide`, `report` ...
 
 They do what the commands of these names do, and return values, which notebooks show as tables.
 """
@@ -16,9 +16,27 @@ from l4sbench.app.api import Planned, RunLike, compare, decide, load, place_of, 
 from l4sbench.app.prepare import RUNS, RunChoices, RunOptions, takes_choices
 
 if TYPE_CHECKING:
+    from l4sbench.app.asking import Answer
     from reports.figures import Figure
 
-__all__ = ["compare", "decide", "figures", "load", "plan", "report", "run"]
+__all__ = ["ask", "compare", "decide", "figures", "load", "plan", "report", "run"]
+
+
+def ask(*words: str, atlas: str | Path | None = None) -> Answer:
+    """Return the answer of the atlas to a question, as `l4sbench ask` does: no lab is needed.
+
+        l4sbench.ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms", "against=bbr3").word
+
+    Args:
+        words: `KEY=VALUE` (`l4sbench.app.asking.Question.parse`), or plain words.
+        atlas: Another table than the one that ships, as `tools/atlas_table.py` makes it.
+
+    Raises:
+        InputError: the question is not valid, or the table has no such queue or competitor.
+    """
+    from l4sbench.app.asking import Atlas
+
+    return Atlas.load(None if atlas is None else Path(atlas)).ask(*words)
 
 
 @takes_choices

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from l4sbench.cli import (
+    ask,
     bundle,
     clean,
     collect,
@@ -53,6 +54,7 @@ _LONGEST_LINE: Final = 2000
 _BUG: Final = Styled("bug:", "red")
 
 _COMMANDS: Final = (
+    ask,
     init,
     plan,
     run,
@@ -83,6 +85,7 @@ exit codes:
   130  interrupted
 
 first steps:
+  l4sbench ask                     get an answer from measured cells, without a lab
   l4sbench doctor                  check that everything needed is installed
   l4sbench lab build               build the lab, once
   l4sbench plan quickstart         show what would run, and for how long

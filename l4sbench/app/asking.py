@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Answers from the table of the atlas, without a lab.
+
+A question is a point of the plane of rate, round-trip time and buffer, behind one queue and against one
+competitor. Its neighbours are the corners of the smallest box of measured values around it. All of them must
+have the same decided verdict; else the answer is "not known".
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from l4sbench.app.atlas import NOT_RUN, AtlasCell, Column, read_atlas, shipped, sources_of
+from l4sbench.errors import BadValueError, InputError, suggest
+from l4sbench.printable import html_text
+from l4sbench.text.units import Duration, Packets, Rate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from l4sbench.catalog import Catalog
+
+NOT_KNOWN: Final = "not known"
+OK: Final = "ok"
+_OPEN: Final = ("undecided", "invalid", NOT_RUN)
+
+_ALIKE: Final = {"buffer": "buffer_bdp", "competitor": "against", "queue": "aqm", "switch": "to"}
+_NUMBER: Final = r"(?<![\w.])(\d+(?:\.\d+)?)"
+_RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re.IGNORECASE)
+_RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
+_BUFFER: Final = re.compile(rf"{_NUMBER}\s*bdp(?!\w)", re.IGNORECASE)
+_LONGEST: Final = 1000
+
+
+@dataclass(frozen=True)
+class Question:
+    """A link, its queue, and who shares it.
+
+    Attributes:
+        rate: Rate of the link.
+        rtt: Round-trip time without queuing.
+        buffer_bdp: The queue's buffer in bandwidth-delay products.
+        column: The queue and the flows.
+    """
+
+    rate: Rate
+    rtt: Duration
+    buffer_bdp: float
+    column: Column
+
+    @classmethod
+    def parse(cls, words: Sequence[str], catalog: Catalog) -> Self:
+        """Return the question of `KEY=VALUE` words, of plain words, or of both.
+
+        Keys are `aqm`, `rate` and `rtt`, and where they are not the usual ones `buffer_bdp` (1), `against`
+        (cubic), `ecn` of the competitor (off), `to` (prague) and `min_qlen_step` of DualPI2.
+
+        Raises:
+            InputError: a word is not valid, or the queue, the rate or the round-trip time is missing.
+        """
+        stated = dict(_pair(word) for word in words if "=" in word)
+        plain = " ".join(word for word in words if "=" not in word)
+        for key, text in _plain_words(plain, catalog).items():
+            stated.setdefault(key, text)
+        if lacking := [key for key in ("aqm", "rate", "rtt") if key not in stated]:
+            example = "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
+            raise InputError(f"the question states no {', no '.join(lacking)}", example)
+        try:
+            step = stated.get("min_qlen_step")
+            return cls(
+                Rate.parse(stated["rate"]),
+                Duration.parse(stated["rtt"]),
+                _buffer(stated.get("buffer_bdp", "1")),
+                Column(
+                    catalog.queue_name(stated["aqm"]),
+                    None if step is None else Packets.parse(step).count,
+                    stated.get("to", "prague"),
+                    stated.get("against", "cubic"),
+                    stated.get("ecn", "off"),
+                ),
+            )
+        except BadValueError as error:
+            raise InputError(error.message, error.hint) from None
+
+    def __str__(self) -> str:
+        column = self.column
+        step = "" if column.min_qlen_step is None else f", min_qlen_step {column.min_qlen_step}p"
+        ecn = "" if column.classic_ecn == "off" else f", ECN {column.classic_ecn}"
+        return (
+            f"{column.aqm}{step}, {self.buffer_bdp:g} BDP, {self.rate}, {self.rtt}: "
+            f"{column.l4s} against {column.classic}{ecn}"
+        )
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, _, text = word.partition("=")
+    key = key.strip().removeprefix("aqm.").removeprefix("classic.")
+    key = _ALIKE.get(key, key)
+    keys = ("aqm", "rate", "rtt", "buffer_bdp", "against", "ecn", "to", "min_qlen_step")
+    if key not in keys:
+        raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, keys))
+    return key, text.strip()
+
+
+def _buffer(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"{text[:40]!r} is not a valid buffer_bdp; write a number such as 2")
+    return value
+
+
+def _plain_words(text: str, catalog: Catalog) -> dict[str, str]:
+    """Return what plain words state; each word must be understood or be without a meaning here."""
+    if len(text) > _LONGEST:
+        raise InputError(f"a question has at most {_LONGEST} signs")
+    found: dict[str, str] = {}
+    rest = text
+    for key, pattern in (("rate", _RATE), ("rtt", _RTT), ("buffer_bdp", _BUFFER)):
+        if (match := pattern.search(rest)) is not None:
+            number, *unit = match.groups()
+            found[key] = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
+            rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    rest = _folded(rest)
+    names = [
+        ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
+    ]
+    ccs = catalog.congestion_controls.values()
+    names += [("against", one.name, _folded(name)) for one in ccs for name in (one.name, one.label)]
+    for key, name, written in sorted(names, key=lambda one: -len(one[2])):
+        if key not in found and (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
+            found[key] = name
+            rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    if unknown := [word for word in rest.split() if word not in _IDLE]:
+        known = [name for _, name, _ in names]
+        raise InputError(f"{unknown[0][:40]!r} is not a word of a question", suggest(unknown[0], known))
+    return found
+
+
+_IDLE: Final = frozenset(
+    (
+        *("a", "against", "an", "and", "at", "behind", "beside", "buffer", "i", "is", "it", "my", "of"),
+        *("okay", "on", "queue", "rtt", "the", "to", "with"),
+    )
+)
+"""Words that a question may have and that state nothing."""
+
+
+def _folded(text: str) -> str:
+    """Return a text in which spellings of one name are equal: `FQ-CoDel (+ECN)`, `fq_codel +ecn`."""
+    return " ".join(re.sub(r"[^\w+]+", " ", text.casefold().replace("_", " ")).split())
+
+
+@dataclass(frozen=True)
+class Instead:
+    """The smallest change of queue or buffer with which the answer is ok."""
+
+    question: Question
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(self.changes)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question.
+
+    Attributes:
+        question: The question.
+        word: The verdict, or `NOT_KNOWN`.
+        why: The reason, in words.
+        sure: True if the confidence intervals of all neighbours give the verdict.
+        neighbours: The cells around the question, the nearest first.
+        distance: The factor between question and nearest cell, in rate, RTT and buffer together; 1 on a cell.
+        old: True if some neighbours were made by a kernel or modules other than those of this version.
+        instead: What to set instead where the answer is not ok.
+    """
+
+    question: Question
+    word: str
+    why: str
+    sure: bool = False
+    neighbours: tuple[AtlasCell, ...] = ()
+    distance: float = 1.0
+    old: bool = False
+    instead: Instead | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        sure = "sure" if self.sure else "not sure"
+        return f"{self.word}: {self.why}" if self.word == NOT_KNOWN else f"{self.word} ({sure}): {self.why}"
+
+    def __repr__(self) -> str:
+        return f"<Answer {self.question}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """Return the answer for a notebook."""
+        return html_text(
+            str(self.question), self.sentence, f"set this instead: {self.instead}" if self.instead else ""
+        )
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """The table, with what finds cells in it."""
+
+    cells: tuple[AtlasCell, ...]
+    catalog: Catalog
+
+    @classmethod
+    def load(cls, file: Path | None = None) -> Self:
+        """Return the table in a file, by default the one that ships.
+
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        from l4sbench.catalog import Catalog
+
+        return cls(read_atlas(file or shipped()), Catalog.load())
+
+    def ask(self, *words: str) -> Answer:
+        """Answer a question (`Question.parse`).
+
+        Raises:
+            InputError: it is not valid, or the table has no such queue or competitor.
+        """
+        return self.answer(Question.parse(words, self.catalog))
+
+    def answer(self, question: Question) -> Answer:
+        """Answer a question, and find what to set instead.
+
+        Raises:
+            InputError: the table has no such queue or competitor.
+        """
+        self._require(question.column)
+        found = self._judged(question)
+        if found.word == OK:
+            return found
+        return replace(found, instead=self._instead(question))
+
+    def timing(self, question: Question) -> AtlasCell:
+        """Return a cell with the duration and the warm-up for the question's round-trip time."""
+        rows = self._columns[question.column].values()
+        longer = [row for row in rows if row.rtt_ms >= question.rtt.ms]
+        return min(longer, key=lambda row: row.rtt_ms) if longer else max(rows, key=lambda row: row.rtt_ms)
+
+    @cached_property
+    def _columns(self) -> dict[Column, dict[tuple[float, float, float], AtlasCell]]:
+        found: dict[Column, dict[tuple[float, float, float], AtlasCell]] = {}
+        for row in self.cells:
+            found.setdefault(row.column, {})[row.rate_mbps, row.rtt_ms, row.buffer_bdp] = row
+        return found
+
+    def _require(self, column: Column) -> None:
+        """Raise InputError if the table has no such column; name the first part that it lacks."""
+        known = list(self._columns)
+        for one in fields(Column):
+            asked = getattr(column, one.name)
+            offered = list(dict.fromkeys(getattr(of, one.name) for of in known))
+            if asked not in offered:
+                raise InputError(
+                    f"the atlas has no {_CALLED[one.name]} {asked}" + _besides(column, one.name),
+                    suggest(str(asked), [str(value) for value in offered if value is not None]),
+                )
+            known = [of for of in known if getattr(of, one.name) == asked]
+
+    def _judged(self, question: Question) -> Answer:
+        rows = self._columns[question.column]
+        place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
+        box: list[list[float]] = []
+        for name, value, grid in zip(_AXES, place, _grids(self._columns[question.column]), strict=True):
+            if not grid[0] <= value <= grid[-1]:
+                ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
+                return Answer(question, NOT_KNOWN, f"{name} {value:g} {_UNITS[name]} is outside of {ends}")
+            box.append(_around(value, grid))
+        corners = [_row(rows, *corner) for corner in itertools.product(*box)]
+        found = list(dict.fromkeys(row for row in corners if row is not None))
+        found.sort(key=lambda row: _distance(question, row))
+        if not found or None in corners:
+            why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
+            return Answer(question, NOT_KNOWN, why, neighbours=tuple(found))
+        known = Answer(
+            question,
+            NOT_KNOWN,
+            "",
+            neighbours=tuple(found),
+            distance=_distance(question, found[0]),
+            old=any(row.verdict != NOT_RUN and row.sources != self._sources(row.column) for row in found),
+        )
+        return _agreed(known)
+
+    def _sources(self, column: Column) -> str:
+        if column not in self._known_sources:
+            self._known_sources[column] = sources_of(self.catalog, column)
+        return self._known_sources[column]
+
+    @cached_property
+    def _known_sources(self) -> dict[Column, str]:
+        return {}
+
+    def _instead(self, question: Question) -> Instead | None:
+        """Return the smallest change with which the answer is ok: of buffer, of parameter, of queue."""
+        own = question.column
+        buffers = sorted(
+            {row.buffer_bdp for row in self.cells}, key=lambda one: abs(math.log(one / question.buffer_bdp))
+        )
+        columns = [
+            column
+            for column in self._columns
+            if (column.l4s, column.classic, column.classic_ecn) == (own.l4s, own.classic, own.classic_ecn)
+        ]
+
+        def effort(changed: Question) -> tuple[bool, bool, float]:
+            column = changed.column
+            ratio = abs(math.log(changed.buffer_bdp / question.buffer_bdp))
+            return column.aqm != own.aqm, column.min_qlen_step != own.min_qlen_step, ratio
+
+        candidates = [
+            replace(question, column=column, buffer_bdp=size)
+            for column in columns
+            for size in dict.fromkeys((question.buffer_bdp, *buffers))
+        ]
+        for changed in sorted(candidates, key=effort):
+            if self._judged(changed).word == OK:
+                return Instead(changed, tuple(_changes(question, changed)))
+        return None
+
+
+def _agreed(known: Answer) -> Answer:
+    """Return the answer with the verdict that all its neighbours have; not known where they have none."""
+    found = known.neighbours
+    words = {row.verdict for row in found}
+    trials = sum(row.trials for row in found)
+    if len(found) == 1:
+        (word,) = words
+        if word in _OPEN:
+            return replace(known, why=f"the cell is {word or _NOT_YET}")
+        return replace(known, word=word, why=f"the cell was measured ({trials} trials)", sure=found[0].sure)
+    of = f"{len(found)} neighbouring cells"
+    for word in reversed(_OPEN):
+        if number := sum(row.verdict == word for row in found):
+            return replace(
+                known, why=f"neighbouring cells that are {word or _NOT_YET}: {number} of {len(found)}"
+            )
+    if len(words) > 1:
+        return replace(known, why=f"{of} disagree: {', '.join(sorted(words))}")
+    why = f"all {of} agree ({trials} trials)"
+    return replace(known, word=words.pop(), why=why, sure=all(row.sure for row in found))
+
+
+_NOT_YET: Final = "not run yet"
+_AXES: Final = ("rate", "rtt", "buffer")
+_UNITS: Final = {"rate": "Mbit/s", "rtt": "ms", "buffer": "BDP"}
+_CALLED: Final = {
+    "aqm": "queue",
+    "min_qlen_step": "min_qlen_step",
+    "l4s": "switch to",
+    "classic": "competitor",
+    "classic_ecn": "competitor with ECN",
+}
+
+
+def _besides(column: Column, name: str) -> str:
+    return "" if name == "aqm" else f" behind {column.aqm}"
+
+
+def _grids(rows: Iterable[tuple[float, float, float]]) -> list[list[float]]:
+    return [sorted(set(axis)) for axis in zip(*rows, strict=True)]
+
+
+def _around(value: float, grid: Sequence[float]) -> list[float]:
+    """Return the value itself where it is on the grid, else the values of the grid below and above it."""
+    for one in grid:
+        if math.isclose(one, value, rel_tol=1e-6):
+            return [one]
+    return [max(one for one in grid if one < value), min(one for one in grid if one > value)]
+
+
+def _row(
+    rows: dict[tuple[float, float, float], AtlasCell], rate_mbps: float, rtt_ms: float, buffer_bdp: float
+) -> AtlasCell | None:
+    """Return the cell of a point, also where that of a smaller buffer holds for it; None if it has none."""
+    own = rows.get((rate_mbps, rtt_ms, buffer_bdp))
+    if own is not None:
+        return own
+    return next(
+        (
+            row
+            for (rate, rtt, size), row in rows.items()
+            if (rate, rtt) == (rate_mbps, rtt_ms) and size <= buffer_bdp <= row.buffer_to_bdp
+        ),
+        None,
+    )
+
+
+def _distance(question: Question, row: AtlasCell) -> float:
+    """Return the product of the factors between a question and a cell."""
+    size = question.buffer_bdp
+    nearest = min(max(size, row.buffer_bdp), row.buffer_to_bdp)
+    pairs = ((question.rate.mbps, row.rate_mbps), (question.rtt.ms, row.rtt_ms), (size, nearest))
+    return math.prod(max(one / other, other / one) for one, other in pairs)
+
+
+def _changes(old: Question, new: Question) -> Iterator[str]:
+    if new.column.aqm != old.column.aqm:
+        yield f"aqm={new.column.aqm}"
+    if new.column.min_qlen_step != old.column.min_qlen_step:
+        step = new.column.min_qlen_step
+        yield f"aqm.min_qlen_step={'default' if step is None else f'{step}p'}"
+    if new.buffer_bdp != old.buffer_bdp:
+        yield f"buffer_bdp={new.buffer_bdp:g}"
+
+
+def changes_of(question: Question, timing: AtlasCell) -> tuple[str, ...]:
+    """Return the changes (`--set`) of the matrix `atlas` that make it exactly the question's cell."""
+    column = question.column
+    step = "" if column.min_qlen_step is None else f", aqm.min_qlen_step: {column.min_qlen_step}p"
+    path = f"rtt: {question.rtt}, duration: {timing.duration_s:g}s, warmup: {timing.warmup_s:g}s"
+    return (
+        f"rate={question.rate}",
+        f"path=[{{{path}}}]",
+        f"queue=[{{aqm: {column.aqm}{step}}}]",
+        f"buffer_bdp={question.buffer_bdp:g}",
+        f"competitor=[{{classic.cc: {column.classic}, classic.ecn: '{column.classic_ecn}'}}]",
+        f"l4s.cc={column.l4s}",
+    )

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""`l4sbench ask`: an answer from the table of the atlas, without a lab; with --run also from the lab."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.cli.options import Subparsers, add_command, add_runs
+from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, is_terminal, say
+from l4sbench.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from l4sbench.app.asking import Answer, Atlas
+    from l4sbench.app.atlas import AtlasCell, Interval
+
+_STYLES: Final = {"ok": "green", "not known": "yellow"}
+_ASKED: Final = (
+    ("aqm", "queue (such as fq-codel): ", ""),
+    ("rate", "rate of the link (such as 50mbit): ", ""),
+    ("rtt", "round-trip time (such as 20ms): ", ""),
+    ("buffer_bdp", "buffer in bandwidth-delay products [1]: ", "1"),
+    ("against", "competitor (cubic, bbr1, bbr3) [cubic]: ", "cubic"),
+)
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "ask",
+        run_ask,
+        help="answer at once from the atlas, a table of measured cells, whether it is okay to switch",
+        examples=(
+            "l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms buffer_bdp=2 against=cubic",
+            "l4sbench ask 50 Mbit/s, 20 ms, FQ-CoDel",
+            "l4sbench ask                                     it asks the questions",
+            "l4sbench ask aqm=dualpi2 rate=4mbit rtt=20ms --run      run exactly this cell, too",
+        ),
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="aqm=, rate=, rtt=, buffer_bdp= (1), against= (cubic), ecn= of the competitor, to= (prague), "
+        "min_qlen_step= of dualpi2; or plain words",
+    )
+    parser.add_argument(
+        "--run", action="store_true", help="run exactly this cell in the lab, and compare it with the answer"
+    )
+    add_runs(parser)
+
+
+def run_ask(args: argparse.Namespace) -> int:
+    """Print the answer; with --run also the lab's."""
+    from l4sbench.app.asking import Atlas
+
+    words = args.words or _dialogue()
+    atlas = Atlas.load()
+    found = atlas.ask(*words)
+    _show(found)
+    return _run(atlas, found, args.runs) if args.run else 0
+
+
+def _dialogue() -> list[str]:
+    if not is_terminal(sys.stdin):
+        raise InputError(
+            "ask needs a question", "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
+        )
+    return [f"{key}={ask(prompt).strip() or usual}" for key, prompt, usual in _ASKED]
+
+
+def _show(found: Answer) -> None:
+    answer(str(found.question))
+    answer(Styled(found.word, _STYLES.get(found.word, "red")), found.sentence.removeprefix(found.word))
+    if found.instead is not None:
+        answer(f"set this instead: {found.instead}")
+    if not found.neighbours:
+        return
+    if found.distance > 1.001:
+        answer(
+            f"distance from the nearest cell: factor {found.distance:.2g} in rate, RTT and buffer together"
+        )
+    if found.old:
+        answer("some of these cells are old: another kernel or other modules made them")
+    answer("")
+    for line in as_table(
+        list(map(_row, found.neighbours)), right=frozenset({"rate", "rtt", "buffer", "trials"})
+    ):
+        answer(line)
+
+
+def _row(cell: AtlasCell) -> dict[str, object]:
+    return {
+        "rate": f"{cell.rate_mbps:g} Mbit/s",
+        "rtt": f"{cell.rtt_ms:g} ms",
+        "buffer": f"{cell.buffer_bdp:g} BDP",
+        "verdict": cell.verdict or "not run",
+        "trials": cell.trials,
+        f"{cell.column.l4s} %": _of(cell.l4s_percent),
+        f"{cell.column.classic} %": _of(cell.classic_percent),
+        "its delay, ms": _of(cell.l4s_delay_ms),
+        "other's delay, ms": _of(cell.classic_delay_ms),
+    }
+
+
+def _of(value: Interval | None) -> str:
+    if value is None:
+        return "-"
+    ends = "" if value.low is None or value.high is None else f" [{value.low:.3g} to {value.high:.3g}]"
+    return f"{value.mean:.3g}{ends}"
+
+
+def _run(atlas: Atlas, found: Answer, runs: Path) -> int:
+    """Run the question's cell in the lab, and print whether the table was right."""
+    from l4sbench.app import api
+    from l4sbench.app.asking import changes_of
+    from l4sbench.app.prepare import RunOptions, prepare
+    from l4sbench.cli.progress import run_progress
+
+    changes = changes_of(found.question, atlas.timing(found.question))
+    words = [word for change in changes for word in ("--set", change)]
+    say(f"running: {as_command('l4sbench', 'run', 'atlas', *words)}")
+    prepared = prepare("atlas", (), RunOptions(changes=changes, runs=runs))
+    with run_progress(None) as on_event:
+        ended = api.run_prepared(prepared, on_state=say, on_event=on_event)
+    if ended.decision is None:
+        return ended.result.exit_code
+    measured = ended.decision.verdicts[0].worst
+    answer("")
+    trials, was = measured.result.valid, found.word
+    answer(f"the lab: {measured.word.value} ({'sure' if measured.sure else 'not sure'}, {trials} trials)")
+    if was == "not known":
+        answer("the table did not know")
+    else:
+        answer("the table was right" if was == measured.word.value else f"the table was wrong: it has {was}")
+    return ended.result.exit_code

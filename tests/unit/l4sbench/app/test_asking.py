@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Answers from a table of the atlas: what neighbours say, what is not known, what to set instead."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import l4sbench
+from l4sbench.app.asking import NOT_KNOWN, Atlas, Question, changes_of
+from l4sbench.app.atlas import AtlasCell, Column, Interval, read_atlas, sources_of, write_atlas
+from l4sbench.catalog import Catalog
+from l4sbench.cli import main
+from l4sbench.errors import InputError
+from l4sbench.matrix import Matrix
+
+CATALOG = Catalog.load()
+FQ = Column("fq-codel", None, "prague", "cubic", "off")
+FIFO = Column("fifo", None, "prague", "cubic", "off")
+RATES, RTTS, BUFFERS = (10.0, 100.0), (10.0, 100.0), (1.0, 2.0)
+
+
+def row(column: Column, rate_mbps: float, rtt_ms: float, buffer_bdp: float, verdict: str) -> AtlasCell:
+    return AtlasCell(
+        matrix="atlas",
+        cell=f"{column.aqm}_{buffer_bdp:g}bdp_{rate_mbps:g}mbit_{rtt_ms:g}ms",
+        column=column,
+        rate_mbps=rate_mbps,
+        rtt_ms=rtt_ms,
+        buffer_bdp=buffer_bdp,
+        buffer_to_bdp=8.0 if buffer_bdp == 2 else buffer_bdp,
+        duration_s=rtt_ms,
+        warmup_s=5.0,
+        trials=3 if verdict else 0,
+        verdict=verdict,
+        sure=True,
+        l4s_percent=Interval(45.0, 40.0, 50.0) if verdict else None,
+        classic_percent=Interval(50.0) if verdict else None,
+        made_by="abc" if verdict else "",
+        sources=sources_of(CATALOG, column) if verdict else "",
+    )
+
+
+def plane(column: Column, verdict: str = "ok") -> Iterator[AtlasCell]:
+    for rate in RATES:
+        for rtt in RTTS:
+            for size in BUFFERS:
+                yield row(column, rate, rtt, size, verdict)
+
+
+def atlas(*cells: AtlasCell) -> Atlas:
+    """Return an atlas of FQ-CoDel, ok everywhere but for the cells that are given."""
+    rows = {one.cell: one for one in (*plane(FQ), *cells)}
+    return Atlas(tuple(rows.values()), CATALOG)
+
+
+def test_neighbours_that_agree_give_the_verdict_and_its_certainty() -> None:
+    found = atlas().ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=1")
+    assert (found.word, found.sure, found.old) == ("ok", True, False)
+    assert found.why == "all 4 neighbouring cells agree (12 trials)"
+    assert [(one.rate_mbps, one.rtt_ms) for one in found.neighbours[:1]] == [(100.0, 10.0)]
+    assert found.distance == pytest.approx(4)
+
+
+def test_a_question_on_a_cell_has_no_other_neighbour() -> None:
+    found = atlas().ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms")
+    assert (found.word, found.distance, len(found.neighbours)) == ("ok", 1.0, 1)
+    assert found.why == "the cell was measured (3 trials)"
+
+
+def test_the_largest_buffer_of_a_point_stands_for_larger_ones() -> None:
+    large = row(FIFO, 10, 10, 8, "")
+    found = Atlas((*plane(FQ), *plane(FIFO), large), CATALOG).ask(
+        "aqm=fifo", "rate=100mbit", "rtt=10ms", "buffer=8"
+    )
+    assert (found.word, found.distance) == ("ok", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [
+        ("l4s-starved", "4 neighbouring cells disagree: l4s-starved, ok"),
+        ("undecided", "neighbouring cells that are undecided: 1 of 4"),
+        ("", "neighbouring cells that are not run yet: 1 of 4"),
+    ],
+)
+def test_neighbours_that_do_not_agree_are_not_known(verdict: str, why: str) -> None:
+    found = atlas(row(FQ, 100, 10, 1, verdict)).ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms")
+    assert (found.word, found.why) == (NOT_KNOWN, why)
+
+
+def test_a_question_outside_of_the_plane_is_not_known() -> None:
+    found = atlas().ask("aqm=fq-codel", "rate=2gbit", "rtt=20ms")
+    assert (found.word, found.why) == (NOT_KNOWN, "rate 2000 Mbit/s is outside of 10 to 100 Mbit/s")
+
+
+def test_cells_of_another_kernel_are_old() -> None:
+    other = AtlasCell(**{**vars(row(FQ, 10, 10, 1, "ok")), "sources": "another"})
+    assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old
+
+
+def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
+    starved = [row(FIFO, rate, rtt, 1, "l4s-starved") for rate in RATES for rtt in RTTS]
+    table = atlas(*plane(FIFO), *starved)
+    found = table.ask("aqm=fifo", "rate=50mbit", "rtt=20ms")
+    assert (found.word, str(found.instead)) == ("l4s-starved", "buffer_bdp=2")
+    everywhere = atlas(*plane(FIFO, "l4s-starved")).ask("aqm=fifo", "rate=50mbit", "rtt=20ms")
+    assert str(everywhere.instead) == "aqm=fq-codel"
+    assert atlas().ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms").instead is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("50 Mbit/s, 20 ms, FQ-CoDel (+ECN), 2 BDP",),
+        ("50mbit", "20ms", "fq_codel", "2", "BDP", "against", "CUBIC"),
+        ("Is", "it", "okay", "behind", "fq-codel", "at", "0.05", "gbit/s", "and", "20", "ms", "buffer=2"),
+        ("aqm=fq_codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2"),
+    ],
+)
+def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
+    assert str(Question.parse(words, CATALOG)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+
+
+NOT_VALID = {
+    "rate=50mbit": "the question states no aqm, no rtt; for example `l4sbench ask aqm=fq-codel rate=50mbit",
+    "aqm=fq-codel rate=50 rtt=20ms": 'expected a rate such as 100mbit, not "50"; add a unit: bit, kbit, mbit',
+    "aqm=fq-codel rtts=1ms": "'rtts' is not a valid key of a question; did you mean rtt?",
+    "fq-codel 1mbit 1ms buffer=-1": "'-1' is not a valid buffer_bdp; write a number such as 2",
+    "fq-codel swiftly": "'swiftly' is not a word of a question; choose from",
+    "aqm=cake rate=10mbit rtt=10ms": "the atlas has no queue cake; choose from fq-codel",
+    "fq-codel 10mbit 10ms against=reno": "the atlas has no competitor reno behind fq-codel; choose from",
+}
+
+
+@pytest.mark.parametrize(("question", "message"), NOT_VALID.items())
+def test_questions_that_are_not_valid_say_why(question: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        atlas().ask(*question.split())
+    assert str(error.value).startswith(message)
+
+
+def test_a_table_is_read_as_it_was_written_and_equal_rows_make_equal_files(tmp_path: Path) -> None:
+    cells = atlas(row(FQ, 10, 10, 1, "")).cells
+    for name in ("a.csv.gz", "b.csv.gz"):
+        write_atlas(cells, tmp_path / name)
+    assert read_atlas(tmp_path / "a.csv.gz") == cells
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert l4sbench.ask("fq-codel", "100mbit", "10ms", atlas=tmp_path / "a.csv.gz").word == "ok"
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"a,b\n1,2\n"), gzip.compress(b"\xff")])
+def test_a_damaged_table_is_an_error(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "atlas.csv.gz"
+    file.write_bytes(content)
+    if content:
+        with pytest.raises(InputError, match="is not a valid table of the atlas"):
+            read_atlas(file)
+    else:
+        assert read_atlas(file) == ()
+
+
+def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
+    question = Question.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG)
+    changes = changes_of(question, atlas().timing(question))
+    found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
+    assert len(found) == 1
+    cell = found[0]
+    assert (str(cell.rate), str(cell.rtt), cell.aqm, cell.buffer_bdp) == ("50mbit", "20ms", "fq-codel", 2.0)
+    assert (str(cell.duration), cell.get("classic.ecn")) == ("100s", "off")
+
+
+def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "aqm=fq-codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
+    assert capsys.readouterr().out.startswith("fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic\n")
