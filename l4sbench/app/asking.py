@@ -310,16 +310,17 @@ class Atlas:
         return {}
 
     def _instead(self, question: Question) -> Instead | None:
-        """Return the smallest change with which the answer is ok: of buffer, of parameter, of queue."""
+        """Return the smallest change with which the answer is ok: of buffer, of parameter, of queue.
+
+        Of changes that are as small, the one counts that leaves the flow that gets less the most.
+        """
         own = question.column
-        buffers = sorted(
-            {row.buffer_bdp for row in self.cells}, key=lambda one: abs(math.log(one / question.buffer_bdp))
-        )
         columns = [
             column
             for column in self._columns
             if (column.l4s, column.classic, column.classic_ecn) == (own.l4s, own.classic, own.classic_ecn)
         ]
+        sizes = {question.buffer_bdp, *(row.buffer_bdp for row in self.cells)}
 
         def effort(changed: Question) -> tuple[bool, bool, float]:
             column = changed.column
@@ -327,14 +328,20 @@ class Atlas:
             return column.aqm != own.aqm, column.min_qlen_step != own.min_qlen_step, ratio
 
         candidates = [
-            replace(question, column=column, buffer_bdp=size)
-            for column in columns
-            for size in dict.fromkeys((question.buffer_bdp, *buffers))
+            replace(question, column=column, buffer_bdp=size) for column in columns for size in sizes
         ]
-        for changed in sorted(candidates, key=effort):
-            if self._judged(changed).word == OK:
-                return Instead(changed, tuple(_changes(question, changed)))
+        for _, alike in itertools.groupby(sorted(candidates, key=effort), effort):
+            found = [judged for judged in map(self._judged, alike) if judged.word == OK]
+            if found:
+                best = max(found, key=_least_percent).question
+                return Instead(best, tuple(_changes(question, best)))
         return None
+
+
+def _least_percent(of: Answer) -> float:
+    """Return the least share of the link, in percent, that a flow surely has in neighbouring cells."""
+    sides = (side for row in of.neighbours for side in (row.l4s_percent, row.classic_percent))
+    return min((side.low or 0.0 for side in sides if side is not None), default=0.0)
 
 
 def _agreed(known: Answer) -> Answer:

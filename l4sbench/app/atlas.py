@@ -14,14 +14,14 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from l4sbench.disk import assets
 from l4sbench.disk.files import new_file
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
+    from l4sbench.catalog import Catalog, CongestionControl, Queue
 
 MATRICES: Final = ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr")
 """The matrices whose cells are in the table."""
@@ -133,7 +133,8 @@ class AtlasCell:
             LookupError, ValueError: the record is damaged.
         """
         step = record["min_qlen_step"]
-        numbers = {name: float(record[name]) for name in _NUMBERS}
+        amounts: dict[str, Any] = {name: float(record[name]) for name in _NUMBERS}
+        amounts |= {name: _interval(record, name) for name in _INTERVALS}
         return cls(
             matrix=record["matrix"],
             cell=record["cell"],
@@ -150,8 +151,7 @@ class AtlasCell:
             sure=record["sure"] == "yes",
             made_by=record["made_by"],
             sources=record["sources"],
-            **numbers,
-            **{name: _interval(record, name) for name in _INTERVALS},
+            **amounts,
         )
 
 
@@ -221,10 +221,8 @@ def write_atlas(cells: Iterable[AtlasCell], file: Path) -> None:
 
 def sources_of(catalog: Catalog, column: Column) -> str:
     """Return the digest of the files that make the kernel and the modules of a column."""
-    entries = (
-        catalog.queue(column.aqm),
-        *(catalog.congestion_control(name) for name in (column.l4s, column.classic)),
-    )
+    ccs = (catalog.congestion_control(name) for name in (column.l4s, column.classic))
+    entries: list[Queue | CongestionControl] = [catalog.queue(column.aqm), *ccs]
     lab = assets.folder("kernels") / "lab"
     files = [lab / "kernel.config", *sorted((lab / "patches").glob("*.patch"))]
     total = hashlib.sha256("\0".join(entry.digest for entry in entries).encode())

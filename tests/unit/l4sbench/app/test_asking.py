@@ -138,7 +138,7 @@ NOT_VALID = {
 
 
 @pytest.mark.parametrize(("question", "message"), NOT_VALID.items())
-def test_questions_that_are_not_valid_say_why(question: str, message: str) -> None:
+def test_questions_that_are_not_valid_are_errors(question: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         atlas().ask(*question.split())
     assert str(error.value).startswith(message)
