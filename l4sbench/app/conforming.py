@@ -218,6 +218,7 @@ class _Maker:
         self._quick = quick
         self.groups: list[tuple[str, ...]] = []
         self.cells: dict[str, Mapping[str, Scalar]] = {}
+        self._expanded: dict[tuple[str, Kind, str], tuple[Cell, ...]] = {}
 
     def leaves_out(self, row: Requirement) -> bool:
         """Return True if only the whole sheet measures a row."""
@@ -250,16 +251,19 @@ class _Maker:
         return Case(row, candidate.text, _places(cells, varying), others, control=control)
 
     def _cells(self, row: Requirement, candidate: Candidate) -> tuple[Cell, ...]:
-        """Return the cells of a row with a candidate."""
+        """Return the cells of a row with a candidate; many are compared with the same other one."""
         from l4sbench.matrix import Matrix
 
+        key = (row.id, candidate.kind, candidate.text)
+        if key in self._expanded:
+            return self._expanded[key]
         stated, document = self._sheet.content(row)
         content = candidate.put_into(stated, row) | {"matrix": self._sheet.sheet, "rule": "none"}
         cells = Matrix.cells_of(replace(document, content=content), self._catalog, quick=self._quick)
         for cell in cells:
             self.cells.setdefault(cell.id, _factors(cell, candidate, row.groups))
             self.groups.append(cell.group_names)
-        return cells
+        return self._expanded.setdefault(key, cells)
 
 
 def _factors(cell: Cell, candidate: Candidate, groups: Sequence[str]) -> Mapping[str, Scalar]:

@@ -41,8 +41,8 @@ _CODE: Final = (
 )
 """Packages that decide what is kept."""
 
-_NAMED: Final = ("rules", "workloads", "sheets", "keys")
-"""Parts of `Shipped` beside its matrices, in its order."""
+_NAMED: Final = ("rules", "workloads", "keys")
+"""Parts of `Shipped` beside its matrices and sheets, in its order."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,32 @@ class ShippedMatrix:
 
 
 @dataclass(frozen=True)
+class ShippedSheet:
+    """A sheet of requirements in words.
+
+    Attributes:
+        name: its name.
+        document: the document that requires.
+        about: a sentence about the sheet.
+        measured: number of its rows that have cells.
+        rows: of each row its id with its level, and the requirement.
+    """
+
+    name: str
+    document: str
+    about: str
+    measured: int
+    rows: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        """Return it again from plain data."""
+        return cls(**{**plain, "rows": tuple((str(one), str(text)) for one, text in plain["rows"])})
+
+
+@dataclass(frozen=True)
 class Named:
-    """A rule, workload, sheet or key in words: its name, meaning, and pairs of heading and text."""
+    """A rule, workload or key in words: its name, meaning, and pairs of heading and text."""
 
     name: str
     about: str
@@ -97,9 +121,9 @@ class Shipped:
     """Everything that is described here, by name; keys in the order of the grammar."""
 
     matrices: tuple[ShippedMatrix, ...]
+    sheets: tuple[ShippedSheet, ...]
     rules: tuple[Named, ...]
     workloads: tuple[Named, ...]
-    sheets: tuple[Named, ...]
     keys: tuple[Named, ...]
 
     @classmethod
@@ -128,10 +152,11 @@ class Shipped:
         with suppress(LookupError, TypeError, ValueError, AttributeError):
             return cls(
                 tuple(ShippedMatrix.of(one) for one in plain["matrices"]),
+                tuple(ShippedSheet.of(one) for one in plain["sheets"]),
                 *(tuple(Named.of(one) for one in plain[name]) for name in _NAMED),
             )
-        named = (tuple(part) for part in (_rules(), _workloads(), _sheets(), _keys()))
-        found = cls(tuple(_matrices()), *named)
+        named = (tuple(part) for part in (_rules(), _workloads(), _keys()))
+        found = cls(tuple(_matrices()), tuple(_sheets()), *named)
         memo.save(asdict(found))
         return found
 
@@ -199,14 +224,13 @@ def _workloads() -> Iterator[Named]:
         yield Named(name, found.about.strip(), (used, ("source", found.source.strip())))
 
 
-def _sheets() -> Iterator[Named]:
+def _sheets() -> Iterator[ShippedSheet]:
     from reports.published.standards.model import load_sheet, offered
 
     for name in offered():
         found = load_sheet(name)
-        rows = ((f"{row.id}, {row.level.value}", row.requires.strip()) for row in found.rows)
-        run = ("run", f"l4sbench conform {name} --cc NAME --aqm NAME")
-        yield Named(name, f"{found.document}. {found.about.strip()}", (run, *rows))
+        rows = tuple((f"{row.id}, {row.level.value}", row.requires.strip()) for row in found.rows)
+        yield ShippedSheet(name, found.document, found.about.strip(), len(found.measured), rows)
 
 
 def _keys() -> Iterator[Named]:

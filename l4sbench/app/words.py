@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from l4sbench.app.pages import glossary
-from l4sbench.app.shipped import Shipped, ShippedMatrix
+from l4sbench.app.shipped import Shipped, ShippedMatrix, ShippedSheet
 from l4sbench.catalog.describe import Description, described, facts
 from l4sbench.disk import assets
 from l4sbench.disk.userfiles import short
@@ -155,7 +155,7 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     yield from (Term(rule.name, "rule", rule.about, rule.facts) for rule in shipped.rules)
     yield from (Term(name, "topology", "", ()) for name in offered())
     yield from (Term(one.name, "workload", one.about, one.facts) for one in shipped.workloads)
-    yield from (Term(one.name, "sheet", one.about, one.facts) for one in shipped.sheets)
+    yield from map(_sheet, shipped.sheets)
 
 
 def standards() -> tuple[str, ...]:
@@ -335,9 +335,21 @@ def _matrix(one: ShippedMatrix) -> Term:
 
 def sheets() -> list[Row]:
     """Return a row for every sheet that ships with l4sbench."""
-    from reports.published.standards.render import listed
+    return [
+        {
+            "sheet": one.name,
+            "rows": str(len(one.rows)),
+            "measured": str(one.measured),
+            "document": one.document,
+            "about": one.about,
+        }
+        for one in Shipped.load().sheets
+    ]
 
-    return list(listed(standards()))
+
+def _sheet(one: ShippedSheet) -> Term:
+    run = ("run", f"l4sbench conform {one.name} --cc NAME --aqm NAME")
+    return Term(one.name, "sheet", f"{one.document}. {one.about}", (run, *one.rows))
 
 
 def topologies() -> list[Row]:

@@ -16,8 +16,6 @@ from reports.published.standards.cases import RowOutcome
 from reports.render.templating import Markdown, markdown_templates, md
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from reports.published.standards.judging import Conformance, RowFinding, RowVerdict
     from reports.published.standards.model import Requirement, RowClaim
 
@@ -256,19 +254,3 @@ def _number(value: float | None) -> str:
     if math.isinf(value):
         return "infinite"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def listed(sheets: Sequence[str]) -> list[dict[str, str]]:
-    """Return a row per sheet for a list."""
-    from reports.published.standards.model import load_sheet
-
-    return [
-        {
-            "sheet": sheet.sheet,
-            "rows": str(len(sheet.rows)),
-            "measured": str(len(sheet.measured)),
-            "document": sheet.document,
-            "about": sheet.about,
-        }
-        for sheet in map(load_sheet, sheets)
-    ]
