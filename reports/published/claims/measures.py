@@ -23,6 +23,9 @@ PACKETS: Final[Mapping[str, str]] = {
     "length_sd_bytes": "standard deviation of packet lengths, bytes",
     "retransmits_packets": "packets sent again",
     "retransmits_percent": "packets sent again, % of data packets",
+    "lost_percent": "packets that the queue drops, % of data packets",
+    "marked_percent": "packets that leave the queue with a CE mark, % of data packets",
+    "throughput_mbps": "IP packets that leave the queue, Mbit/s",
     "rtt_mean_ms": "mean RTT, ms",
     "gap_mean_ms": "mean time between packets, ms",
     "gap_sd_ms": "standard deviation of the time between packets, ms",
@@ -39,7 +42,15 @@ PACKETS: Final[Mapping[str, str]] = {
 }
 """Measures of a flow group in a trial whose packets were captured, with their names in tables."""
 
-_SUMS: Final = ("retransmits_packets", "retransmits_percent")
+_SUMS: Final[Mapping[str, pl.Expr]] = {
+    "retransmits_packets": pl.col("retransmits_packets").sum(),
+    "retransmits_percent": pl.col("retransmits_packets").sum() / pl.col("data_packets").sum() * 100,
+    "lost_percent": pl.col("lost_packets").sum() / pl.col("data_packets").sum() * 100,
+    "marked_percent": pl.col("ce_packets").sum() / pl.col("data_packets").sum() * 100,
+    "throughput_mbps": pl.when(pl.col("throughput_mbps").null_count() == 0).then(
+        pl.col("throughput_mbps").sum()
+    ),
+}
 """Those of them that are about the packets of all flows; the others are means over the flows."""
 
 _OF_FLOWS: Final[Mapping[str, str]] = {
@@ -69,10 +80,11 @@ def measures(
 ) -> pl.DataFrame:
     """Return a row per valid trial that has the flow group: all factors, `flows` and the columns `MEASURES`.
 
-    Packet lengths, times and the like are means over the group's flows, packets sent again are summed;
-    without captures they are null. `goodput_mbps` is the group's sum; `normalised_goodput` the mean of its
-    flows' goodput over the link's rate divided by the number of all flows. `jain` is Jain's index over its
-    flows, (sum x)^2 / (n sum x^2), with n in `flows`; `jain_all` the same over the flows of all groups.
+    Packet lengths, times and the like are means over the group's flows; packets sent again, dropped or
+    marked, and `throughput_mbps` are those of all its flows. Without captures they are null. `goodput_mbps`
+    is the group's sum; `normalised_goodput` the mean of its flows' goodput over the link's rate divided by
+    the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2), with n in
+    `flows`; `jain_all` the same over the flows of all groups.
     `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any flow's bytes
     had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all
     flows. The samples of each trial are read only for measures that are `asked` for: the columns `COURSES`,
@@ -138,13 +150,11 @@ def _jain(values: pl.Expr) -> pl.Expr:
 
 
 def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:
-    again, data = pl.col("retransmits_packets").sum(), pl.col("data_packets").sum()
     return (
         tables.packet_flows.filter(mine)
         .group_by(["cell", "trial"], maintain_order=True)
         .agg(
-            again,
-            (again / data * 100).alias("retransmits_percent"),
+            *[sums.alias(name) for name, sums in _SUMS.items()],
             *[pl.col(name).mean() for name in PACKETS if name not in _SUMS],
         )
     )

@@ -23,6 +23,7 @@ from reports.published.claims.model import Claim, Study
 from reports.result.load import RunTables, load
 from tests.captured import captured_trial
 from tests.unit.reports.conftest import write
+from tools.measured import rows
 
 Values = Mapping[tuple[str, float], Sequence[float]]
 """Scheme and RTT (ms) -> the measure in every trial."""
@@ -54,7 +55,7 @@ def run(tmp_path: Path) -> MakeRun:
                     flows.append(
                         flow | {"cc": "x", "sender": "a", "receiver": "b", "goodput_mbps": float(goodput)}
                     )
-                    counts = {"data_packets": 1000, "ack_packets": 500, "lost_packets": 0, "ce_packets": 0}
+                    counts = {"data_packets": 1000, "ack_packets": 500, "lost_packets": 0, "ce_packets": 20}
                     lost = {"retransmits_packets": (again or {}).get(scheme, 0), "sojourn_samples": 1000}
                     packets.append(
                         flow | counts | lost | {"seconds": 60.0, "length_mean_bytes": float(length)}
@@ -131,6 +132,23 @@ def test_measures_between_flows(run: MakeRun) -> None:
     assert row["normalised_goodput"] == pytest.approx(2 / 5)  # of two flows on 10 Mbit/s
     assert row["retransmits_packets"] == 60
     assert row["retransmits_percent"] == pytest.approx(3)
+    assert (row["lost_percent"], row["marked_percent"]) == (0, pytest.approx(2))
+    assert row["throughput_mbps"] is None  # no flow has one
+
+
+def test_measures_of_a_run_are_a_table_with_intervals(run: MakeRun) -> None:
+    head, *lines = rows(run(), ["rtt_ms", "l4s.segsize"], ["l4s"], ["length_mean_bytes", "goodput_mbps"])
+    assert head[2:7] == [
+        "group",
+        "trials",
+        "length_mean_bytes",
+        "length_mean_bytes_low",
+        "length_mean_bytes_high",
+    ]
+    assert [line[:2] for line in lines] == [["5", "linear"], ["5", "log"], ["5", "rtt"]]
+    assert lines[2][2:5] == ["l4s", "2", "1450"]
+    assert float(lines[2][6]) == pytest.approx(1450 + 12.71 * 50, rel=1e-3)  # t of one degree of freedom
+    assert lines[2][7:] == ["4", "4", "4"]
 
 
 def test_all_flows_are_a_group(run: MakeRun) -> None:
