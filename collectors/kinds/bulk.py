@@ -21,6 +21,12 @@ START_LIMITED: Final = 0.02
 with the whole link for that time its share of the link would be at most two points higher."""
 
 
+REPLACED: Final = "-reno"
+"""End of the names that DCTCP and Prague take where they cannot run, and leave the window to Reno's law."""
+WITHOUT_EXTENT: Final = ("off", "classic")
+"""ECN without feedback of the extent of congestion, which they need."""
+
+
 class BulkReader(Reader):
     """Reads bulk transfers, and judges what limited them."""
 
@@ -31,9 +37,10 @@ class BulkReader(Reader):
         del group
         if flow.sender is None:
             return
-        if flow.sender.cc is not None and flow.sender.cc != flow.run.cc:
+        replaced = flow.run.ecn in WITHOUT_EXTENT and flow.sender.cc == f"{flow.run.cc}{REPLACED}"
+        if flow.sender.cc is not None and flow.sender.cc != flow.run.cc and not replaced:
             yield Fault.of(FaultKind.CC, flow.run.flow, shown=flow.sender.cc, wanted=flow.run.cc)
-        yield from _ecn(flow, trial)
+        yield from _ecn(flow, trial, replaced=replaced)
         yield from _host_limited(flow, trial)
 
     def limits(self, flow: FlowResult, trial: TrialView) -> list[Limit] | None:
@@ -41,13 +48,16 @@ class BulkReader(Reader):
         return _limited(flow, trial)
 
 
-def _ecn(flow: FlowResult, trial: TrialView) -> Iterator[Fault]:
+def _ecn(flow: FlowResult, trial: TrialView, *, replaced: bool) -> Iterator[Fault]:
+    """Yield another ECN than asked for; a control that was replaced may have turned it off in its sender."""
     wanted = NEGOTIATED[flow.run.ecn]
     for side, result in (("sender", flow.sender), ("receiver", flow.receiver)):
         shown = (result.ecn if result else None) or trial.last(flow.run.flow, side).get("ecn")
         if shown is None:
             if side == "sender":
                 yield Fault.of(FaultKind.ECN_UNKNOWN, flow.run.flow)
+        elif replaced and side == "sender" and shown == "off":
+            continue
         elif shown != wanted and not (shown == "on" and wanted != "off"):
             yield Fault.of(FaultKind.ECN, flow.run.flow, side=side, shown=str(shown), wanted=wanted)
 

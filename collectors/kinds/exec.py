@@ -119,7 +119,7 @@ def _side(packets: pl.DataFrame, time: str, codepoint: str, run: FlowRun) -> Res
         delivered=packets.height,
         delivered_ce=int(counts.get(_CE, 0)),
         frames_mbps=rate_mbps(frames_bytes, run.seconds),
-        codepoints={name: int(counts.get(code, 0)) for code, name in enumerate((*CODEPOINTS, "ce"))},
+        codepoints={name: int(counts.get(code, 0)) for code, name in enumerate(CODEPOINTS)},
     )
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from l4sbench.text.units import Kind, Value
 
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
+_OFFERS: Final = ECN_MODES[:3]
+"""What a host may offer when a connection opens, in order: the lesser offer is what both use."""
 
 
 def _factor(kind: Kind, meaning: str, **limits: Any) -> Any:
@@ -61,6 +63,13 @@ class Group:
         "Default: what its congestion control declares.",
         choices=ECN_MODES,
         source="RFC 3168, RFC 9768, RFC 8257",
+    )
+    receiver_ecn: str | None = _factor(
+        "str",
+        "ECN of its receivers' hosts, where it is not its own: off, classic or accecn. The lesser of both is "
+        "what its flows negotiate.",
+        choices=_OFFERS,
+        source="RFC 9768",
     )
     start: Duration = _factor(
         "duration",
@@ -113,6 +122,15 @@ class Group:
             of_send=MappingProxyType({key: value for key, value in values.items() if key in OF_SEND}),
             **own,
         )
+
+    @property
+    def negotiates(self) -> str | None:
+        """The ECN that its flows negotiate (RFC 9768 section 3.1.1); None for what TCP does not send."""
+        if self.ecn is None or self.receiver_ecn is None:
+            return self.ecn
+        own = self.ecn if self.ecn in _OFFERS else "classic"
+        lesser = min(own, self.receiver_ecn, key=_OFFERS.index)
+        return self.ecn if lesser == own else lesser
 
     @property
     def nodes(self) -> tuple[str | None, str | None]:

@@ -241,7 +241,7 @@ class ShapeMaker:
                 continue
             if resolved.meaning.factor is None:
                 self.used.add(resolved.statement)
-            elif resolved.meaning.factor.name not in {"cc", "ecn"}:
+            elif resolved.meaning.factor.name not in {"cc", "ecn", "receiver_ecn"}:
                 continue
             message = f"does not apply to {group}.send: {send}, which TCP does not send"
             draft.problems.append(Problem(resolved.statement.key_where, name, message))

@@ -52,7 +52,7 @@ def flows_of(
                     receiver=pair.receiver,
                     port=port,
                     cc=flow.kernel_cc,
-                    ecn=group.ecn or "",
+                    ecn=group.negotiates or "",
                     send=group.send,
                     bytes=sends.limit.bytes if sends.limit else None,
                     sampled=sends.one_connection,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from l4sbench.catalog import Bottleneck, CongestionControl, Queue
-from l4sbench.catalog.entries import PACKET_BYTES
+from l4sbench.catalog.entries import ECN_MODES, PACKET_BYTES
 from l4sbench.errors import Problem
 from l4sbench.text.units import Duration
 from l4sbench.traffic.family import Family
@@ -45,9 +45,12 @@ class Placed:
 
     @property
     def receiver_cc(self) -> str | None:
-        """Congestion control of its receiver: by its ECN mode, or else by its own congestion control."""
+        """Congestion control of its receiver: by its ECN mode, or else by its own congestion control.
+
+        A receiver whose ECN is another has none, as a control that needs ECN makes its host negotiate it.
+        """
         mode = self._ecn_mode
-        if self.cc is None or mode is None:
+        if self.cc is None or mode is None or self.group.receiver_ecn not in (None, self.group.ecn):
             return None
         return mode.receiver_cc or self.cc.receiver_cc
 
@@ -64,7 +67,9 @@ class Placed:
         mode = self._ecn_mode
         if self.cc is None or mode is None:
             return ()
-        ecn = {NO_ECN_FALLBACK: "0", **(mode.sender if role == "sender" else mode.receiver)}
+        other = self.group.receiver_ecn
+        theirs = mode.receiver if other is None else ECN_MODES[other].receiver
+        ecn = {NO_ECN_FALLBACK: "0", **(mode.sender if role == "sender" else theirs)}
         # a parameter that the matrix states wins over what its ECN mode sets it to
         return tuple({**ecn, **dict(self.own_sysctls(role))}.items())
 

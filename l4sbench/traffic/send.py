@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from l4sbench.errors import Problem
     from l4sbench.text.units import Kind, Value
 
-CODEPOINTS: Final = ("not-ect", "ect1", "ect0")
-"""Codepoints of the ECN field in the order of their numbers (RFC 3168 section 5), without CE."""
+CODEPOINTS: Final = ("not-ect", "ect1", "ect0", "ce")
+"""Codepoints of the ECN field in the order of their numbers (RFC 3168 section 5)."""
 
 INPUT: Final = "%input"
 """Argument of a flow's command: the path of the file with its `input`."""

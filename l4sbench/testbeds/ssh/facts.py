@@ -162,7 +162,9 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     """Return the requirements of these cells for every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
-        groups = tuple((g.name, g.cc, g.ecn, g.nodes, g.sends.host_tools) for g in cell.groups)
+        groups = tuple(
+            (g.name, g.cc, g.ecn, g.receiver_ecn, g.nodes, g.sends.host_tools) for g in cell.groups
+        )
         shapes.setdefault((cell.topology, cell.aqm, groups, rewrites(cell)), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
@@ -185,7 +187,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
             for node in pair:
                 found[node].add(cc)
                 found[node].ccs.add(cc.kernel_name)
-                if group.ecn == "accecn":
+                if "accecn" in (group.ecn, group.receiver_ecn):
                     found[node].accecn.add(cc.name)
             receiver_cc = cc.ecn_modes[group.ecn].receiver_cc or cc.receiver_cc
             if receiver_cc:

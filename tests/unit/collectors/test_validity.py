@@ -72,6 +72,18 @@ def test_ecn_of_iperf3_is_seen_in_its_socket(captured: Load) -> None:
     assert {"l4s-0 ecn-unknown", "l4s-0 limits-unknown"} <= set(trial.faults())
 
 
+def test_what_replaces_a_control_that_cannot_run_is_no_fault(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    trial.edit("tx-l4s/flow-l4s-0.sender.json", lambda found: found.update(cc="prague-reno"))
+    assert trial.faults() == ["l4s-0 cc prague-reno prague"]
+    program = trial.programs["tx-l4s"]
+    without = replace(program, flows=(replace(program.flows[0], ecn="classic"),))
+    other = replace(trial, programs={**trial.programs, "tx-l4s": without})
+    assert other.faults() == [f"l4s-0 ecn {side} accecn classic" for side in ("sender", "receiver")]
+    other.edit("tx-l4s/flow-l4s-0.sender.json", lambda found: found["ecn"].update(mode="off"))
+    assert other.faults() == ["l4s-0 ecn receiver accecn classic"]
+
+
 def test_a_queue_that_was_not_read_back(captured: Load) -> None:
     trial = captured("lean-dualpi2")
     (trial.raw / "router/qdisc-net-rx.json").unlink()

@@ -275,6 +275,28 @@ def test_ecn_is_set_at_both_ends(cc: str, ecn: str, tcp_ecn: str, route: tuple[s
     assert made["tx-classic"].flows[0].ecn == ecn
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "met", "tcp_ecn"),
+    [
+        ("accecn", "off", "off", ("3", "0")),
+        ("accecn", "classic", "classic", ("3", "1")),
+        ("accecn", "accecn", "accecn", ("3", "3")),
+        ("classic", "accecn", "classic", ("1", "3")),
+        ("off", "accecn", "off", ("0", "3")),
+    ],
+)
+def test_a_receiver_may_have_another_ecn(own: str, others: str, met: str, tcp_ecn: tuple[str, str]) -> None:
+    made = build(cell(classic__cc="cubic", classic__ecn=own, classic__receiver_ecn=others))
+    nodes = ("tx-classic", "rx-classic")
+    assert tuple(dict(made[node].sysctls)["net.ipv4.tcp_ecn"] for node in nodes) == tcp_ecn
+    assert made["tx-classic"].flows[0].ecn == met
+
+
+def test_dctcp_keeps_its_own_echo_beside_a_receiver_with_ecn() -> None:
+    made = build(cell(classic__cc="dctcp", classic__ecn="dctcp", classic__receiver_ecn="classic"))
+    assert made["tx-classic"].flows[0].ecn == "dctcp"
+
+
 def test_every_node_forwards_and_forgets() -> None:
     for program in build(cell()).values():
         sysctls = dict(program.sysctls)
