@@ -230,7 +230,12 @@ def parse_accecn(trial: EndedTrial) -> pl.DataFrame | None:
             ),
         )
     )
-    return marks.join(_reported(capture.returned.filter(there)), on="flow", how="left") if flows else None
+    if not flows:
+        return None
+    left, returned = capture.left.filter(there), capture.returned.filter(there)
+    for found in (_reported(returned), _between(left, returned)):
+        marks = marks.join(found, on="flow", how="left")
+    return marks
 
 
 def _reported(returned: pl.DataFrame) -> pl.DataFrame:
@@ -254,6 +259,21 @@ def _reported(returned: pl.DataFrame) -> pl.DataFrame:
     )
     sums = (pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in found.columns[len(own) :])
     return found.group_by("flow").agg(*sums)
+
+
+def _between(left: pl.DataFrame, returned: pl.DataFrame) -> pl.DataFrame:
+    """Return the most marks of each flow that pass the router between two packets of its receiver.
+
+    Marks after the last of these were under way at the end.
+    """
+    own = ["flow", "src_port", "connection"]
+    marks = left.filter(pl.col("ecn") == CE).select(*own, "time_ns", pl.lit(value=False).alias("back"))
+    acks = returned.select(*own, "time_ns", pl.lit(value=True).alias("back"))
+    both = pl.concat([marks, acks]).sort(*own, "time_ns", "back")
+    answered = both.with_columns(pl.col("back").cum_sum(reverse=True).over(own).alias("number"))
+    gaps = answered.filter(pl.col("number") > 0).group_by(*own, "number").agg((~pl.col("back")).sum())
+    most = pl.col("back").max().cast(pl.Int64).alias("ce_between_acks_packets")
+    return gaps.group_by("flow").agg(most)
 
 
 def _unwrapped(name: str, first: int) -> pl.Expr:
@@ -373,8 +393,8 @@ def _join(
     pure = (pl.col("payload_bytes") == 0) & (pl.col("flags") & (_SYN | _FIN | _RST) == 0)
     acks = returned.filter(pure & (pl.col("protocol") == TCP)).select("flow", since.alias("t_ms"))
     shown = ("flow", "group", "ecn")
-    marked = (*shown, "src_port", "connection", "payload_bytes")
-    counters = (*shown, "src_port", "connection", "ack", "flags", *_FIRST_BYTES)
+    own = (*shown, "time_ns", "src_port", "connection")
+    marked, counters = (*own, "payload_bytes"), (*own, "ack", "flags", *_FIRST_BYTES)
     return Capture(data, acks, arrived.select(shown), left.select(marked), returned.select(counters))
 
 

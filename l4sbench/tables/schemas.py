@@ -352,6 +352,11 @@ class AccecnTable(OfTrial):
     option_ect0_bytes = count("the same as the option reports it", "bytes", null=True)
     acks_packets = count("packets that return, without those that others overtook", "packets", null=True)
     option_acks_packets = count("of these, with a CE counter in an AccECN option", "packets", null=True)
+    ce_between_acks_packets = count(
+        "most packets with a CE mark that leave the queue between two packets that return",
+        "packets",
+        null=True,
+    )
 
 
 class HostsTable(OfTrial):

@@ -21,13 +21,17 @@ _SENT: Final[Mapping[str, str]] = {
     "marked_not_ect_packets": "packets without ECT that the queue marks",
 }
 _COUNTED: Final[Mapping[str, str]] = {
-    "ce_counted_percent": "CE marks that the receiver reports, % of those applied"
+    "ce_counted_percent": "CE marks that the receiver reports, % of those applied",
+    "ce_between_acks_packets": "most CE marks between two packets of the receiver",
+}
+_COUPLED: Final[Mapping[str, str]] = {
+    "coupling_factor": "share of packets marked, over the root of the share of other groups' signalled"
 }
 _CHANGED: Final[Mapping[str, str]] = {
     "recoloured_packets": "packets that leave the queue with Not-ECT, ECT(0) or ECT(1) and came with another"
 }
 
-FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_CHANGED}
+FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_COUPLED, **_CHANGED}
 """Measures of ECN fields, with their names in tables."""
 
 _KEY: Final = ("cell", "trial")
@@ -43,11 +47,20 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     - `ect1_packets`, `marked_not_ect_packets`: counts of packets with payload, repetitions among them.
     - `ce_counted_percent`: marks that the ACE field reports, of those of packets that left the queue; null
       without marks. Marks that were under way at the end are not reported, so that it is a little below 100.
+    - `ce_between_acks_packets`: of all flows' connections with AccECN; the marks after the last packet of a
+      receiver do not count.
+    - `coupling_factor`: k of RFC 9332 section 2.1, p_L / sqrt(p_C), after the warm-up: the share of packets
+      that the queue marks, by the share of those of other groups that it drops or marks.
     - `recoloured_packets`: for each codepoint but CE, by how many packets more leave the queue with it than
       came with it, which nothing but a change of the field can make. Drops may hide some.
     """
     found = tables.trials.filter(pl.col("status") == "ok").select(_KEY)
-    for names, measure in ((_SENT, _sent), (_COUNTED, _counted), (_CHANGED, _changed)):
+    for names, measure in (
+        (_SENT, _sent),
+        (_COUNTED, _counted),
+        (_COUPLED, _coupled),
+        (_CHANGED, _changed),
+    ):
         if names_asked(names, asked):
             found = found.join(measure(tables, group), on=_KEY, how="left")
     missing = [pl.lit(None, pl.Float64).alias(name) for name in FIELDS if name not in found.columns]
@@ -77,7 +90,24 @@ def _sent(tables: RunTables, group: str) -> pl.DataFrame:
 def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     marked = pl.col("ce_packets").sum()
     reported = pl.when(marked > 0).then(pl.col("ace_packets").sum() / marked * 100)
-    return tables.accecn.filter(_of(group)).group_by(_KEY).agg(reported.alias("ce_counted_percent"))
+    return (
+        tables.accecn.filter(_of(group))
+        .group_by(_KEY)
+        .agg(
+            reported.alias("ce_counted_percent"),
+            pl.col("ce_between_acks_packets").max().cast(pl.Float64),
+        )
+    )
+
+
+def _coupled(tables: RunTables, group: str) -> pl.DataFrame:
+    packets, marked, lost = (pl.col(f"{name}_packets").sum() for name in ("data", "ce", "lost"))
+    sides = [
+        tables.packet_flows.filter(which).group_by(_KEY).agg((signalled / packets).alias(name))
+        for name, which, signalled in (("own", _of(group), marked), ("others", ~_of(group), marked + lost))
+    ]
+    factor = pl.when(pl.col("others") > 0).then(pl.col("own") / pl.col("others").sqrt())
+    return sides[0].join(sides[1], on=_KEY).select(*_KEY, factor.alias("coupling_factor"))
 
 
 def _changed(tables: RunTables, group: str) -> pl.DataFrame:

@@ -64,6 +64,7 @@ _OF_FLOWS: Final[Mapping[str, str]] = {
     "srtt_minus_base_ms": "mean smoothed RTT less the base RTT, ms",
     "completed_ms": "mean time until all of a flow's bytes had arrived, ms",
     "tcp_retransmits_percent": "packets that TCP sent again, % of those delivered",
+    "accecn_percent": "flows that negotiated AccECN, %",
     "utilisation_percent": "goodput of all groups, % of the link's rate",
     "arrived_mbps": "rate of the frames that arrived, of paced flows and floods, Mbit/s",
 }
@@ -117,6 +118,7 @@ def measures(
                 "tcp_retransmits_percent"
             ),
             pl.when(pl.col("arrived_mbps").null_count() == 0).then(pl.col("arrived_mbps").sum()),
+            ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
             pl.col("srtt_minus_base_ms").mean(),
             pl.when(pl.col("completed_ms").null_count() == 0).then(pl.col("completed_ms").mean()),
         )

@@ -36,6 +36,10 @@ _FAIRNESS: Final[Mapping[str, str]] = {
 }
 _MARKS: Final[Mapping[str, str]] = {"marks_per_rtt": "CE marks of a flow in a smoothed RTT"}
 _SMOOTHED: Final[Mapping[str, str]] = {"srtt_p95_ms": "smoothed RTT, 95 % of samples, ms"}
+_ALPHA: Final[Mapping[str, str]] = {"alpha_by_window_packets": "alpha times the window, packets"}
+_OUTAGE: Final[Mapping[str, str]] = {
+    "outage_retransmits_packets": "packets sent again from the first event to the second"
+}
 _COMPLETED: Final[Mapping[str, tuple[int, int, str]]] = {
     "completed_to_100B_ms": (0, 100, "completion time of connections of at most 100 bytes, median, ms"),
     "completed_to_1500B_ms": (100, 1_500, "the same, of 100 to 1,500 bytes, ms"),
@@ -59,6 +63,8 @@ SAMPLES: Final[Mapping[str, str]] = {
     **_FAIRNESS,
     **_SMOOTHED,
     **_MARKS,
+    **_ALPHA,
+    **_OUTAGE,
     **_CONNECTIONS,
     **OF_WINDOWS,
 }
@@ -96,6 +102,10 @@ def samples(
     - `srtt_p95_ms`: mean over the flows of the 95 % quantile of the samples of the smoothed RTT.
     - `marks_per_rtt`: mean over the flows of the packets per second that were delivered with a CE mark after
       the warm-up, by the mean of the smoothed RTT.
+    - `alpha_by_window_packets`: mean over the flows of the mean over the samples after the warm-up; null for
+      senders without alpha.
+    - `outage_retransmits_packets`: what the group's senders sent again between the instants of the first two
+      events, as the last samples of their sockets before each have it; null with fewer events.
     - `handshake_p50_ms`: median over the connections of `requests` and `workload` that began after the
       warm-up.
     - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
@@ -111,6 +121,8 @@ def samples(
         (_FAIRNESS, _fairness),
         (_SMOOTHED, _smoothed),
         (_MARKS, _marks),
+        (_ALPHA, _alpha),
+        (_OUTAGE, _outage),
         (_CONNECTIONS, _connections),
     )
     for names, measure in parts:
@@ -242,6 +254,33 @@ def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
         .agg((per_s * pl.col("srtt_ms").mean() / 1000).alias("marks_per_rtt"))
     )
     return each.group_by(_KEY).agg(pl.col("marks_per_rtt").mean())
+
+
+def _alpha(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    sampled = _sampled(tables, "sender", _flows(tables, group, trials), "alpha", "cwnd_packets")
+    settled = sampled.filter(pl.col("t_ms") >= pl.col("start_ms") + pl.col("warmup_ms"))
+    product = (pl.col("alpha") * pl.col("cwnd_packets")).mean().alias("alpha_by_window_packets")
+    each = settled.group_by(_FLOW).agg(product)
+    return each.group_by(_KEY).agg(pl.col("alpha_by_window_packets").mean())
+
+
+def _outage(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    instants = pl.col("at_ms").unique().sort()
+    events = tables.events.group_by(_KEY).agg(
+        instants.get(0).alias("begin_ms"), instants.get(1, null_on_oob=True).alias("again_ms")
+    )
+    flows = _flows(tables, group, trials).join(events.drop_nulls(), on=_KEY)
+    sampled = _sampled(tables, "sender", flows.select(*_FLOW, "begin_ms", "again_ms"), "retransmits_packets")
+    before = [
+        pl.col("retransmits_packets").filter(pl.col("t_ms") <= pl.col(end)).last().fill_null(0)
+        for end in ("again_ms", "begin_ms")
+    ]
+    return (
+        sampled.group_by(_FLOW)
+        .agg((before[0] - before[1]).cast(pl.Float64).alias("outage_retransmits_packets"))
+        .group_by(_KEY)
+        .agg(pl.col("outage_retransmits_packets").sum())
+    )
 
 
 def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:

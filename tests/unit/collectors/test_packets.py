@@ -175,6 +175,19 @@ def test_codepoints_of_both_directions(trial: CapturedTrial, cases: Path) -> Non
     )
 
 
+def test_the_most_marks_between_two_acks(trial: CapturedTrial, cases: Path) -> None:
+    """Against a count over tshark's reading."""
+    frames, _ = rows_of(trial.ended)
+    most = marks = 0
+    for one in read_tsv(cases / "pcap" / "net-rx.tsv"):
+        if one["tcp.dstport"] == "5001":
+            marks += one["ip.dsfield.ecn"] == "3"
+        elif one["tcp.srcport"] == "5001":
+            most, marks = max(most, marks), 0
+    assert frames["accecn"]["ce_between_acks_packets"].to_list() == [most]
+    assert most > 0
+
+
 def test_marks_are_those_that_the_receiver_reports(trial: CapturedTrial) -> None:
     """Marks on the wire, the ACE field and the option are one number; TCP_INFO is from a second before."""
     frames, _ = rows_of(trial.ended)

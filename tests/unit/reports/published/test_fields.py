@@ -125,9 +125,24 @@ def test_a_field_that_a_queue_changes_is_counted_behind_it(
     assert measured(trial(codepoints=rows), "recoloured_packets") == [recoloured]
 
 
+def test_the_coupling_is_between_marks_and_the_signals_of_others(trial: MakeTrial) -> None:
+    counts = {"data_packets": 1000, "ack_packets": 0, "retransmits_packets": 0, "seconds": 1.0}
+    counts |= {"sojourn_samples": 0}
+    rows = [
+        L4S | counts | {"lost_packets": 0, "ce_packets": 200},
+        CLASSIC | counts | {"lost_packets": 4, "ce_packets": 6},
+    ]
+    assert measured(trial(packet_flows=rows), "coupling_factor") == [pytest.approx(2.0)]
+    rows[1] |= {"lost_packets": 0, "ce_packets": 0}
+    assert measured(trial(packet_flows=rows), "coupling_factor") == [None]
+
+
 def test_reported_marks(trial: MakeTrial) -> None:
     counts = {"connections": 1, "ce_packets": 200, "ace_packets": 199}
     payload = {"ce_bytes": 1, "ect1_bytes": 1, "ect0_bytes": 1}
     assert measured(trial(accecn=[L4S | counts | payload]), "ce_counted_percent") == [99.5]
+    rows = [L4S | counts | payload | {"ce_between_acks_packets": most} for most in (2, 9)]
+    rows[1]["flow"] = "l4s-1"
+    assert measured(trial(accecn=rows), "ce_between_acks_packets") == [9.0]
     none = counts | {"ce_packets": 0, "ace_packets": 0}
     assert measured(trial(accecn=[L4S | none | payload]), "ce_counted_percent") == [None]

@@ -35,7 +35,8 @@ def sampled(flow: str, every_ms: int, end_ms: int) -> list[dict[str, Any]]:
             own | {"node": "rx", "side": "receiver", "received_bytes": int(BYTES_PER_MS[flow] * run_ms)},
             own
             | {"node": "tx", "side": "sender", "srtt_ms": 20.0 if t_ms < 19_500 else 40.0}
-            | {"delivered_packets": segments, "retransmits_packets": segments // 100},
+            | {"delivered_packets": segments, "retransmits_packets": segments // 100}
+            | {"alpha": 0.25, "cwnd_packets": 8 if flow == "both-0" else 16},
         ]
     return rows
 
@@ -72,6 +73,7 @@ def trial(tmp_path: Path) -> MakeTrial:
             "packet_flows": [],
             "intervals": seconds,
             "requests": requests,
+            "events": [],
             "sockets": [row for flow in STARTS_MS for row in sampled(flow, every_ms, end_ms)],
         }
         for name, own in rows.items():
@@ -91,6 +93,25 @@ def test_fairness_is_that_of_the_flows_that_are_there(trial: MakeTrial) -> None:
     assert row["jain_80ms_mean"] == pytest.approx(0.8)
     assert row["jain_80ms_p50"] == pytest.approx(0.8)
     assert row["jain_80ms_p05"] == pytest.approx(0.8)
+
+
+def test_repetitions_of_an_outage_are_those_between_two_events(trial: MakeTrial) -> None:
+    tables = trial()
+    assert measured(tables)["outage_retransmits_packets"] is None
+    changes = [
+        KEY
+        | {"event": name, "node": "delay", "port": port, "at_ms": at_ms, "t_ms": at_ms + 0.1}
+        | {"factor": "path.loss", "value": value}
+        for port in ("net-mid", "net-tx")
+        for name, at_ms, value in (("begin", 5000.0, "100%"), ("end", 7000.0, "0%"))
+    ]
+    write(tables.folder, "events", changes)
+    row = measured(load(tables.folder.parent))
+    assert row["outage_retransmits_packets"] == pytest.approx(200 + 100, abs=2)
+
+
+def test_alpha_and_window_are_multiplied_sample_by_sample(trial: MakeTrial) -> None:
+    assert measured(trial())["alpha_by_window_packets"] == pytest.approx((2 + 4) / 2)
 
 
 def test_a_quantile_needs_enough_bins(trial: MakeTrial) -> None:
