@@ -202,6 +202,7 @@ def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Name
     from l4sbench.app.stored import StoredRun
     from l4sbench.cli.progress import working
     from l4sbench.disk.files import write_whole
+    from reports.page import conformance_page
     from reports.published.standards import render
 
     assert asked.prepared is not None  # noqa: S101  (there is a run)
@@ -209,10 +210,11 @@ def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Name
     report = Report(stored)
     name = f"conform-{found.sheet.sheet}"
     with working("writing the report"):
-        document = report.write_beside(f"{name}.md", render.markdown(found, _command(args)))
+        report.write_beside(f"{name}.md", render.markdown(found, _command(args)))
         report.write_beside(f"{name}.json", json.dumps(render.as_document(found), indent=2) + "\n")
         page = report.write(stored.measure())
-    say(f"report: {as_path(document)}")
+        sheet = report.write_beside(f"{name}.html", conformance_page(found, page.name, _command(args)))
+    say(f"report: {as_path(sheet)}")
     say(f"trials: {as_path(page)}")
     if args.junit:
         args.junit.parent.mkdir(parents=True, exist_ok=True)

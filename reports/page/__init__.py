@@ -8,6 +8,7 @@ Everything but the time series is in `index.html` itself; docs/reading.md descri
 """
 
 from reports.page.compared import Links, comparison_page
+from reports.page.conformance import conformance_page
 from reports.page.live import Live
 from reports.page.nights import NightLinks, history_page
 from reports.page.page import Heading, Section, beside_published, write
@@ -21,6 +22,7 @@ __all__ = [
     "Section",
     "beside_published",
     "comparison_page",
+    "conformance_page",
     "history_page",
     "write",
     "write_live",

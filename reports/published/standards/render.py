@@ -37,7 +37,7 @@ def rows(found: Conformance) -> list[dict[str, str]]:
         dict(
             zip(
                 HEADS,
-                (one.row.id, one.row.level.value, one.case.candidate, _word(one), why(one)),
+                (one.row.id, one.row.level.value, one.case.candidate, word(one), why(one)),
                 strict=True,
             )
         )
@@ -132,7 +132,7 @@ def markdown(found: Conformance, command: str) -> str:
                     one.row.section,
                     one.row.level.value,
                     one.case.candidate,
-                    Markdown(f"**{md(_word(one))}**"),
+                    Markdown(f"**{md(word(one))}**"),
                     why(one),
                 )
                 for one in found.verdicts
@@ -224,7 +224,7 @@ def as_junit(found: Conformance) -> str:
             if one.case.candidate != candidate:
                 continue
             test = TestCase(printable(f"{one.row.id} {one.row.section}"), classname=suite.name)
-            text = printable(f"{_word(one)}: {why(one)}")
+            text = printable(f"{word(one)}: {why(one)}")
             if one.case.control is not None:
                 test.result = [] if one.trusted else [Failure(text, "not to be trusted")]
             elif one.broken:
@@ -238,7 +238,8 @@ def as_junit(found: Conformance) -> str:
     return written.decode("utf-8")
 
 
-def _word(verdict: RowVerdict) -> str:
+def word(verdict: RowVerdict) -> str:
+    """Write a verdict; of a negative control whether it fails as it must."""
     if verdict.case.control is None:
         return verdict.outcome.value
     return "fails, as it must" if verdict.trusted else f"{verdict.outcome.value}, but must fail"
