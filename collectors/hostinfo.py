@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from collectors.collector import BadRawError, Rows
 from l4sbench.disk.plain import is_plain, plain_text, read_plain
 from l4sbench.program import ReadKind
+from l4sbench.program.data import PAUSES_FILE
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
@@ -138,6 +139,8 @@ def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, s
         for module in program.modules:
             if module.name in kernel.modules:
                 yield "module", module.name, kernel.modules[module.name]
+    if program.pauses and (text := read_output(raw, node, PAUSES_FILE)) is not None:
+        yield "pauses", "path.pause", json.dumps(parse_pauses(text), sort_keys=True)
     for reading in program.readback:
         text = read_output(raw, node, reading.output)
         if text is not None:
@@ -172,6 +175,19 @@ def _read_back(reading: Readback, text: str) -> Iterator[tuple[str, str, str]]:
                 yield "rule", f"{network} {rule.get('handle')}", value
         case ReadKind.KERNEL if len(words := text.split()) >= 3:
             yield "kernel", "release", words[2]
+
+
+def parse_pauses(text: str) -> dict[str, object]:
+    """Return number, median and longest of the pauses that a helper made; only the number if it made none."""
+    try:
+        listed = _mapping(json.loads(text)).get("length_ms")
+    except (ValueError, RecursionError):
+        listed = None
+    numbers = listed if isinstance(listed, list) else []
+    lengths = sorted(one for one in numbers if isinstance(one, int | float))
+    if not lengths:
+        return {"number": 0}
+    return {"number": len(lengths), "median_ms": lengths[len(lengths) // 2], "longest_ms": lengths[-1]}
 
 
 def parse_rules(text: str) -> list[dict[str, object]]:

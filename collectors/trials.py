@@ -102,8 +102,9 @@ def _steps(program: Program) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "ready", server.argv
     for run in program.flows:
         yield "start", run.argv
-    for change in program.changes:
-        yield from (("change", argv) for argv in change.commands)
+    meanwhile = [change.commands for change in program.changes]
+    meanwhile += [(*pauses.begin, *pauses.end) for pauses in program.pauses]
+    yield from (("change", argv) for commands in meanwhile for argv in commands)
     for reading in program.readback:
         yield "readback", reading.argv
 

@@ -120,8 +120,8 @@ FACTORS: Final = _table(
     Parameter(
         "path.pause",
         "duration",
-        "Length of a host's pauses, in which it neither receives nor sends; 0 turns them off. "
-        "Only the virtual testbed applies it.",
+        "Length of a host's pauses, in which it neither receives nor sends; 0 turns them off. Hosts only "
+        "hold what they send, by netem, for 1 ms or longer.",
         default=Duration(0),
         maximum=HOUR,
         source="l4sbench docs results/hosts",
@@ -137,7 +137,7 @@ FACTORS: Final = _table(
     Parameter(
         "path.pause_at",
         "str",
-        "Hosts that pause, each at instants of its own.",
+        "Hosts that pause, each at instants of its own; router only in the virtual testbed.",
         default="delay",
         choices=("delay", "router", "receivers"),
     ),
@@ -215,7 +215,7 @@ FACTORS: Final = _table(
         "int",
         "Wi-Fi instead of a link of constant rate at the bottleneck: index of modulation and coding of "
         "802.11ax at 20 MHz with one spatial stream; rate then gives the buffer only. "
-        "Only the virtual testbed applies it: on hosts state its mean rate, which `plan` names.",
+        "Hosts have a link of its mean rate for full packets, less path.wifi_loss, and no aggregation.",
         choices=(2, 4, 7, 9),
         source="l4sbench docs results/stress",
     ),

@@ -24,7 +24,7 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.flows import flows_of
-from l4sbench.program.netem import delays
+from l4sbench.program.netem import delays, gates, pauses
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.rewriting import MAKE_TABLE, rules
 from l4sbench.program.shapers import bottleneck, port_name, reverse
@@ -106,11 +106,13 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
     runs, servers = flows_of(placement, node.name, conditions)
     if conditions.capture or placement.cell.capture == "headers":
         servers = (*servers, *_captures(placement, node.name))
-    shapers = [*bottleneck(placement, node.name), *reverse(placement, node.name)]
+    wired = conditions.wire_seed is not None
+    shapers = [*bottleneck(placement, node.name, wires=wired), *reverse(placement, node.name)]
     rewriting: list[Shaper] = []
     wires: tuple[tuple[str, str], ...] = ()
     if conditions.wire_seed is None:
         shapers += delays(placement, node.name)
+        shapers += gates(placement, node.name)
         rewriting += rules(placement, node.name)
     else:
         wires = settings(placement, node.name, conditions.wire_seed)
@@ -127,7 +129,8 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         neighbours=tuple(neighbours(placement, node, conditions.switches)),
         routes=(*_routes(node, touching), *routes_beside(placement, node, conditions.switches)),
         reset=tuple(
-            Command(("tc", "qdisc", "del", "dev", port_name(shaper.network), "root")) for shaper in shapers
+            Command(("tc", "qdisc", "del", "dev", port_name(network), "root"))
+            for network in dict.fromkeys(shaper.network for shaper in shapers)
         ),
         rules=tuple(map(Command, (MAKE_TABLE, *_commands(rewriting)))) if rewriting else (),
         setup=tuple(map(Command, _commands(shapers))),
@@ -140,7 +143,8 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
             *_host_facts(node, placement.cell.family, sysctls, modules),
         ),
         expected=tuple(expected for shaper in (*shapers, *rewriting) for expected in shaper.expected),
-        changes=changes(placement, node.name, wires=conditions.wire_seed is not None),
+        changes=changes(placement, node.name, wires=wired),
+        pauses=() if wired else tuple(pauses(placement, node.name, conditions.pause_seed)),
     )
 
 

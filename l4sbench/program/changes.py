@@ -12,7 +12,7 @@ from l4sbench.facts.factors import EVENT_AT, EVENTS
 from l4sbench.program import netem, rewriting
 from l4sbench.program.data import Change, Readback, ReadKind
 from l4sbench.program.shapers import Shaper, new_rate
-from l4sbench.program.wires import changed
+from l4sbench.program.wires import air_rate, changed
 from l4sbench.text.parameters import plain
 from l4sbench.text.units import Duration
 
@@ -49,6 +49,11 @@ def _of_factor(
             yield _by_command(
                 event, factor, new_rate(network, cast("Rate", value), _file(event, factor, network))
             )
+    elif factor == "path.wifi_mcs" and not wires:
+        if bottleneck is not None:
+            rate = air_rate(placement.cell, cast("int", value))
+            network = bottleneck.network
+            yield _by_command(event, factor, new_rate(network, rate, _file(event, factor, network)))
     elif wires:
         if sysctls := changed(placement, node, factor, value):
             yield _by_sysctl(event, factor, sysctls)

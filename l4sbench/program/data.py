@@ -270,6 +270,29 @@ class Change:
     expected: tuple[Expected, ...] = ()
 
 
+PAUSES_FILE = "pauses.json"
+"""Raw file of a node: `start_ms` and `length_ms` of each of its pauses, after the start instant."""
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Pauses of a node, in which what it sends waits, one after the other while flows run.
+
+    Attributes:
+        length: Of each pause.
+        every: Mean time from the start of one to the start of the next; gaps are uniform from 0 on.
+        seed: Seed of the gaps.
+        begin: Commands of tc after which packets wait.
+        end: Commands of tc after which none does.
+    """
+
+    length: _Duration
+    every: _Duration
+    seed: int
+    begin: tuple[tuple[str, ...], ...]
+    end: tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True)
 class Program:
     """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse.
@@ -293,6 +316,7 @@ class Program:
     readback: tuple[Readback, ...] = ()
     expected: tuple[Expected, ...] = ()
     changes: tuple[Change, ...] = ()
+    pauses: tuple[Pauses, ...] = ()
 
     @property
     def sysctls_at_end(self) -> Mapping[str, str]:
@@ -334,6 +358,7 @@ class Conditions:
         traffic: The traffic tool, of `traffic.tool: auto` that of the testbed (`timing.tool` has exceptions).
         wire_seed: Seed of noise and pauses of the lab's wires; None: the networks are not wires, so netem
             delays, and the testbed has noise of its own.
+        pause_seed: Seed of pauses where the networks are not wires.
         start_offsets: Flow id -> delay of its start after its group's `start`.
         workload_seed: Seed of sizes and arrivals of workloads.
         switches: The nodes that are switches, each with its hardware addresses by network.
@@ -342,6 +367,7 @@ class Conditions:
 
     traffic: str = "lean"
     wire_seed: int | None = None
+    pause_seed: int = 0
     start_offsets: Mapping[str, Duration] = field(default_factory=dict)
     capture: bool = False
     workload_seed: int = 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Delay, jitter and losses on hosts, by netem where packets leave delay nodes, and their changes by events.
+"""Delay, jitter, losses and pauses on hosts, by netem where packets leave nodes, and their changes by events.
 
 `tc qdisc change` takes what is not stated from the kernel's defaults or leaves it as it was, so every command
-states all of it, also what an earlier event has set.
+states all of it, also what an earlier event has set. Pauses have a netem of their own behind that of a delay,
+with nothing but a slot: packets wait for its start, and then leave in order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
-from l4sbench.program.data import Expected
+from l4sbench.program import wires
+from l4sbench.program.data import Expected, Pauses
 from l4sbench.program.shapers import Shaper, port_name, qdisc_file, show_qdiscs
 from l4sbench.program.wires import jittered, loss_chances, part_of_rtt
 from l4sbench.text.units import Duration, Percent, Rate
@@ -29,6 +31,13 @@ IN_ORDER: Final = Rate(100_000_000_000)
 """Rate with which netem keeps packets in order: it then sends each after the one before, 0.1 us later."""
 LONGEST_JITTER: Final = Duration(2**31 - 1)
 """The kernel computes with 31 bits of ns."""
+SHORTEST_PAUSE: Final = Duration(1_000_000)
+"""A pause begins and ends by a command, which takes a part of this time."""
+_DELAY: Final = "1:"
+"""Handle of netem with a delay, where pauses are behind it."""
+_PAUSES: Final = "2:"
+"""Handle of netem for pauses."""
+_NEVER: Final = Duration(0)
 _LEAST_WITHIN: Final = 1e-9
 _DIGITS: Final = 1e-5
 """Numbers of tc have six digits."""
@@ -65,7 +74,67 @@ def delays(placement: Placement, node: str) -> Iterator[Shaper]:
             yield _of_port(placement, "replace", port.network, node, path)
     if (extra := placement.extra_delay(node)).ns:
         network = placement.topology.sender_networks[node]
-        yield _shaper(placement, "replace", network, [_delay(extra), _NO_JITTER, _NO_LOSS])
+        parts = [_delay(extra), _NO_JITTER, _NO_LOSS]
+        yield _shaper(placement, "replace", (node, network), parts)
+
+
+def gates(placement: Placement, node: str) -> Iterator[Shaper]:
+    """Yield what holds the packets of a node that pauses, for all that it sends; delays are set up before."""
+    limit = str(placement.path_packets)
+    for network in _gated(placement, node):
+        where = _where(placement, node, network)
+        argv = ("tc", "qdisc", "replace", "dev", port_name(network), *where, "netem", "limit", limit)
+        yield Shaper(
+            network,
+            (argv,),
+            (show_qdiscs(network),) if "root" in where else (),
+            (
+                Expected(
+                    f"pauses at {network}",
+                    qdisc_file(network),
+                    (("kind", "netem"), ("handle", _PAUSES)),
+                    (Expectation("options.limit", placement.path_packets),),
+                ),
+            ),
+        )
+
+
+def pauses(placement: Placement, node: str, seed: int) -> Iterator[Pauses]:
+    """Yield the pauses of a node, if it has any."""
+    cell, networks = placement.cell, _gated(placement, node)
+    if not networks:
+        return
+    yield Pauses(
+        cell.path_pause,
+        cell.path_pause_every,
+        int(wires.seed_of(seed, node, "pauses")),
+        *(
+            tuple(_slot(placement, node, network, length) for network in networks)
+            for length in (cell.path_pause, _NEVER)
+        ),
+    )
+
+
+def _gated(placement: Placement, node: str) -> tuple[str, ...]:
+    """Return the networks of a node that pauses; on hosts pauses of a profile are those that hosts have."""
+    if "path.pause" not in placement.cell.given or not wires.pauses(placement, node):
+        return ()
+    return tuple(address.network for address in placement.topology.by_name[node].addresses)
+
+
+def _slot(placement: Placement, node: str, network: str, length: Duration) -> tuple[str, ...]:
+    """Return the command after which packets wait for a slot of this length; 0: none waits."""
+    what = ("netem", "limit", str(placement.path_packets), "slot", f"{length.ns}ns", f"{length.ns}ns")
+    return ("tc", "qdisc", "change", "dev", port_name(network), *_where(placement, node, network), *what)
+
+
+def _where(placement: Placement, node: str, network: str) -> tuple[str, ...]:
+    """Return the place of netem for pauses: behind that of a delay, if there is one."""
+    delayed = {port.network for port in placement.topology.delay_ports if port.node == node}
+    if placement.extra_delay(node).ns:
+        delayed.add(placement.topology.sender_networks[node])
+    parent = ("parent", f"{_DELAY}1") if network in delayed else ("root",)
+    return (*parent, "handle", _PAUSES)
 
 
 def changed(placement: Placement, node: str, factor: str) -> tuple[str, ...]:
@@ -110,7 +179,7 @@ def _of_port(
     port = (node, network)
     jitter = _jitter(placement.cell) if port in jittered(placement, node) else _NO_JITTER
     loss = _loss(placement.cell, path.loss) if port in placement.topology.data_ports else _NO_LOSS
-    return _shaper(placement, verb, network, [_delay(part_of_rtt(placement, path.rtt)), jitter, loss], output)
+    return _shaper(placement, verb, port, [_delay(part_of_rtt(placement, path.rtt)), jitter, loss], output)
 
 
 def _delay(delay: Duration) -> _Netem:
@@ -145,16 +214,17 @@ def _percent(share: Fraction) -> str:
 
 
 def _shaper(
-    placement: Placement, verb: str, network: str, parts: Sequence[_Netem], output: str = ""
+    placement: Placement, verb: str, port: tuple[str, str], parts: Sequence[_Netem], output: str = ""
 ) -> Shaper:
     """Return the queuing discipline of a port; its limit holds more than any flow has in flight."""
-    limit = placement.path_packets
+    limit, (node, network) = placement.path_packets, port
+    handle = ("handle", _DELAY) if _gated(placement, node) else ()
     file = output or qdisc_file(network)
     dev = ("dev", port_name(network))
     words = (word for part in parts for word in part.words)
     return Shaper(
         network,
-        (("tc", "qdisc", verb, *dev, "root", "netem", *words, "limit", str(limit)),),
+        (("tc", "qdisc", verb, *dev, "root", *handle, "netem", *words, "limit", str(limit)),),
         (show_qdiscs(network, file),),
         (
             Expected(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program.data import Expected, Readback, ReadKind
+from l4sbench.program.wires import air_rate
 
 if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
@@ -32,23 +33,26 @@ class Shaper:
     expected: tuple[Expected, ...]
 
 
-def bottleneck(placement: Placement, node: str) -> Iterator[Shaper]:
+def bottleneck(placement: Placement, node: str, *, wires: bool) -> Iterator[Shaper]:
     """Yield the queuing disciplines of the bottleneck, if it is at this node.
 
-    With Wi-Fi the device itself takes packets from the queue under test, and no shaper does.
+    With Wi-Fi the lab's wire takes packets from the queue under test, and no shaper does; without `wires` the
+    link has the mean rate of that Wi-Fi.
     """
     port = placement.topology.bottleneck_of(node)
     if port is None:
         return
     network = port.network
     dev = ("dev", port_name(network))
-    rate = placement.setting.rate
+    rate, mcs = placement.setting.rate, placement.cell.wifi_mcs
     params = placement.cell.aqm_params
     kind, options = placement.queue.expects(params, placement.setting)
     qdiscs, classes = qdisc_file(network), f"class-{network}.json"
     queue = placement.queue.tc(params, placement.setting)
     wanted = tuple(Expectation(f"options.{item.key}", item.value, item.within) for item in options)
-    if placement.cell.wifi_mcs is not None:
+    if mcs is not None and not wires:
+        rate = air_rate(placement.cell, mcs)
+    elif mcs is not None:
         yield Shaper(
             network,
             (("tc", "qdisc", "replace", *dev, "root", "handle", "3:", *queue),),

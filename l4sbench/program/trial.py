@@ -137,6 +137,7 @@ def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bo
     return Conditions(
         traffic=traffic_of(cell, traits),
         wire_seed=draw_seed(seed, "noise") if traits.wires else None,
+        pause_seed=draw_seed(seed, "pauses"),
         start_offsets=offsets,
         capture=capture,
         workload_seed=draw_seed(seed, "workload"),

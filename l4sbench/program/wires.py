@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.program.data import Readback, ReadKind
 from l4sbench.text.units import Duration, Packets, Percent, Rate
@@ -118,7 +118,7 @@ def _back(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
     """Yield the jitter of what receivers send."""
     for port in jittered(placement, node):
         if port not in placement.topology.data_ports:
-            yield f"{_ROOT}.{port.network}.seed", _seed(seed, node, "path", "back", port.network)
+            yield f"{_ROOT}.{port.network}.seed", seed_of(seed, node, "path", "back", port.network)
             yield from _jitter(placement.cell, f"{_ROOT}.{port.network}")
 
 
@@ -137,7 +137,7 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
         return
     for number, data in enumerate(ports):
         port = f"{_ROOT}.{data.network}"
-        yield f"{port}.seed", _seed(seed, node, "path", *([data.network] if number else []))
+        yield f"{port}.seed", seed_of(seed, node, "path", *([data.network] if number else []))
         yield from _jitter(cell, port)
     if cell.path_loss.ppb:
         yield from changed(placement, node, "path.loss", cell.path_loss)
@@ -145,15 +145,27 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
         yield from changed(placement, node, "path.ecn", cell.path_ecn)
 
 
-def air_rate(mcs: int) -> Rate:
-    """Return the mean rate of full-size packets by Wi-Fi while some always wait, to 100 kbit/s."""
+def air_rate(cell: Cell, mcs: int) -> Rate:
+    """Return the mean rate of full-size packets by the cell's Wi-Fi while some always wait, to 100 kbit/s.
+
+    A frame that is lost takes as long as one that arrives.
+    """
     frame_ns = (WIRE_PACKET_BYTES + _AIR["air_header_bytes"]) * 8 * _WHOLE // _AIR_BPS[mcs]
     packets = _AIR["air_most_ns"] // frame_ns
     access_ns = _AIR["air_access_ns"] + _AIR["air_backoff_ns"] // 2
     bits_per_s = (
         packets * WIRE_PACKET_BYTES * 8 * _WHOLE // (access_ns + packets * (frame_ns + _AIR["air_frame_ns"]))
     )
-    return Rate(round(bits_per_s, -5))
+    arrived = bits_per_s * (_WHOLE - cell.path_wifi_loss.ppb) // _WHOLE
+    return Rate(round(arrived, -5))
+
+
+def air_rates(cell: Cell) -> frozenset[Rate]:
+    """Return the mean rates of a cell's Wi-Fi during a trial; none of a cell without it."""
+    if cell.wifi_mcs is None:
+        return frozenset()
+    changes = (event.changes.get("path.wifi_mcs", cell.wifi_mcs) for event in cell.events)
+    return frozenset(air_rate(cell, cast("int", mcs)) for mcs in (cell.wifi_mcs, *changes))
 
 
 def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
@@ -162,7 +174,7 @@ def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
     if air is None or cell.wifi_mcs is None:
         return
     port = f"{_ROOT}.{air.network}"
-    yield f"{port}.seed", _seed(seed, node, "air")
+    yield f"{port}.seed", seed_of(seed, node, "air")
     yield from ((f"{port}.{name}", str(value)) for name, value in _AIR.items())
     if cell.path_wifi_loss.ppb:
         yield f"{port}.air_loss_ppb", str(cell.path_wifi_loss.ppb)
@@ -227,22 +239,29 @@ def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, st
     if most_ns:
         port = f"{_ROOT}.{placement.topology.sender_networks[node]}"
         yield f"{port}.jitter_ns", str(most_ns)
-        yield f"{port}.seed", _seed(seed, node)
+        yield f"{port}.seed", seed_of(seed, node)
         yield f"{port}.limit", str(placement.path_packets)
 
 
-def _host(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
+def pauses(placement: Placement, node: str) -> bool:
+    """Return True if a node pauses now and then."""
     cell, topology = placement.cell, placement.topology
     routers = tuple(port.node for port in topology.bottlenecks)
     pausing = {"delay": topology.delays, "router": routers, "receivers": topology.receivers}
-    if cell.path_pause.ns and node in pausing[cell.path_pause_at]:
-        yield f"{_ROOT}.pause_seed", _seed(seed, node, "pauses")
+    return bool(cell.path_pause.ns) and node in pausing[cell.path_pause_at]
+
+
+def _host(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
+    cell = placement.cell
+    if pauses(placement, node):
+        yield f"{_ROOT}.pause_seed", seed_of(seed, node, "pauses")
         yield f"{_ROOT}.pause_every_ns", str(cell.path_pause_every.ns)
         yield f"{_ROOT}.pause_ns", str(cell.path_pause.ns)
     if cell.packet_cost.ns:
         yield f"{_ROOT}.packet_cost_ns", str(cell.packet_cost.ns)
 
 
-def _seed(seed: int, *names: str) -> str:
+def seed_of(seed: int, *names: str) -> str:
+    """Return a seed of its own for what `names` state."""
     drawn = hashlib.sha256(" ".join((str(seed), *names)).encode()).digest()
     return str(int.from_bytes(drawn[:8], "big"))

@@ -363,7 +363,10 @@ class HostsTable(OfTrial):
     """One row per trial, node and fact that was read back from the node after the trial, for provenance."""
 
     node = text("the node", key=True)
-    kind = text("`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc`, `rule` or `switch`", key=True)
+    kind = text(
+        "`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc`, `rule`, `pauses` or `switch`",
+        key=True,
+    )
     name = text(
         "a sysctl's name, `<network> <offload>`, `<network> <handle>` of a qdisc or a rule of nft, ...",
         key=True,

@@ -38,6 +38,7 @@ from l4sbench.testbeds.ssh.kernels import (
 )
 from l4sbench.testbeds.ssh.layout import (
     Host,
+    approximated,
     executable_variables,
     require_placed,
     settled,
@@ -160,7 +161,11 @@ class Declared:
     def advice(self, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
         """Return hints about rates and kernels."""
         found = advice(self.cells, self.catalog, self.hosts, facts, self.images, self.may)
-        rates = (*too_fast(self.cells, self.hosts), *shared_by_all(self.hosts))
+        rates = (
+            *too_fast(self.cells, self.hosts),
+            *approximated(self.cells),
+            *shared_by_all(self.hosts),
+        )
         return (*rates, *found, *not_installable(self.may, facts))
 
     def problems(self, needs: Needs, known: Known) -> list[Problem]:

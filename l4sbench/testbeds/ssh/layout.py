@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.facts.kernels import CHOICES
 from l4sbench.program.uses import executables
+from l4sbench.program.wires import air_rates
 from l4sbench.text.units import Rate
 from l4sbench.text.wording import quoted, quoted_name
 from l4sbench.traffic import Ready
@@ -280,7 +281,11 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
     """Yield a line about the cells whose rate is above what the hosts carry in time, if there are any."""
     limits = [host.carries for host in hosts if host.carries is not None]
     least = min(limits, default=None)
-    above = [cell for cell in cells if least is not None and cell.highest_rate > least]
+    above = [
+        cell
+        for cell in cells
+        if least is not None and max(air_rates(cell), default=cell.highest_rate) > least
+    ]
     if least is None or not above:
         return
     many = f"{len(above)} of {len(cells)} cells {'is' if len(above) == 1 else 'are'} faster"
@@ -291,6 +296,17 @@ def too_fast(cells: Sequence[Cell], hosts: Sequence[Host]) -> Iterator[str]:
         f"{many} than these hosts carry in time; {least} fits (l4sbench_carries). "
         f"A matrix with `extends: FILE` and `rate: {least}` has the same cells at that rate"
     )
+
+
+def approximated(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a line about the cells that hosts run with less than the lab has, if there are any."""
+    by_wifi = [rates for cell in cells if (rates := air_rates(cell))]
+    if by_wifi:
+        shown = ", ".join(map(str, sorted(frozenset[Rate]().union(*by_wifi))))
+        yield (
+            f"{len(by_wifi)} of {len(cells)} cells {'has' if len(by_wifi) == 1 else 'have'} Wi-Fi, in whose "
+            f"place hosts have a link of its mean rate ({shown}), without aggregation"
+        )
 
 
 def shared_by_all(hosts: Sequence[Host]) -> Iterator[str]:

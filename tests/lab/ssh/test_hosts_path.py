@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from collectors.pcap import find_capture, read_capture
 from l4sbench.app import api
 from l4sbench.disk import assets
 from l4sbench.errors import L4sbenchError
@@ -174,6 +175,53 @@ def test_events_change_losses_and_delay_of_trials(hosts: NodesStatus, tmp_path: 
         == 0.03
     )
     assert "options.loss-random.loss" not in shown["clean", "net-mid"]
+
+
+PAUSED = """\
+path.pause: 60ms
+path.pause_every: 400ms
+path.pause_at: {at}
+capture: headers
+"""
+
+
+@pytest.mark.parametrize(("at", "nodes"), [("delay", ["delay"]), ("receivers", ["rx-classic", "rx-l4s"])])
+def test_what_a_node_sends_waits_while_it_pauses(
+    hosts: NodesStatus, tmp_path: Path, at: str, nodes: list[str]
+) -> None:
+    """Without pauses a full link has no gaps; on a busy machine there may be more of them, but not fewer."""
+    ended = api.run(matrix(tmp_path, PAUSED.format(at=at)), on=f"ssh:{hosts.inventory}", runs=tmp_path)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
+    facts = pl.read_parquet(ended.path / "tables" / "hosts.parquet").filter(pl.col("kind") == "pauses")
+    assert sorted(facts["node"]) == nodes
+    (trial,) = (ended.path / "cells").glob("*/*")
+    made = json.loads((trial / "raw" / nodes[0] / "pauses.json").read_text())
+    assert len(made["start_ms"]) >= 3
+    # data before the queue, or ACKs behind it
+    capture = find_capture(trial / "raw" / "router", "net-mid.pcap" if at == "delay" else "net-rx.pcap")
+    assert capture is not None
+    seen = read_capture(capture)
+    if at == "receivers":
+        seen = seen.filter(pl.col("payload_bytes") == 0)
+    gaps_ms = seen.sort("time_ns")["time_ns"].diff().drop_nulls() / 1e6
+    assert (gaps_ms > 45).sum() >= len(made["start_ms"]) - 1
+
+
+WIFI = """\
+path.wifi_mcs: 2
+path.wifi_loss: 50%
+events: {faster: {at: 2s, path.wifi_mcs: 4}}
+"""
+
+
+def test_wifi_has_its_mean_rate_and_changes_it(hosts: NodesStatus, tmp_path: Path) -> None:
+    ended = api.run(matrix(tmp_path, WIFI), on=f"ssh:{hosts.inventory}", runs=tmp_path)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
+    (row,) = pl.read_parquet(ended.path / "tables" / "events.parquet").to_dicts()
+    assert (row["factor"], row["value"]) == ("path.wifi_mcs", "4")
+    assert json.loads(row["shown"])["rate"] == 19_000_000 // 8
 
 
 def test_a_kernel_without_tables_is_named(hosts: NodesStatus, tmp_path: Path) -> None:

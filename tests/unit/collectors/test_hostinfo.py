@@ -14,8 +14,10 @@ import polars as pl
 import pytest
 
 from collectors import COLLECTORS, BadRawError
-from collectors.hostinfo import parse_offloads, parse_parameters, parse_rules, parse_sysctls
+from collectors.hostinfo import parse_offloads, parse_parameters, parse_pauses, parse_rules, parse_sysctls
 from l4sbench.program import Readback
+from l4sbench.program.data import PAUSES_FILE, Pauses
+from l4sbench.text.units import Duration
 
 Load = Callable[[str], Any]
 
@@ -81,6 +83,19 @@ def test_rules_of_nft_are_facts_whatever_else_is_listed() -> None:
     listed = {"nftables": [{"metainfo": {}}, {"chain": {"name": "ecn-net-mid"}}, {"rule": rule}, 7]}
     assert parse_rules(json.dumps(listed)) == [rule]
     assert [parse_rules(text) for text in ("", "[]", '{"nftables": 3}', "[" * 100_000)] == [[]] * 4
+
+
+def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    made = {"start_ms": [12.5, 400.0, 700.0], "length_ms": [4.2, 9.0, 4.1]}
+    (trial.raw / "delay" / PAUSES_FILE).write_text(json.dumps(made))
+    paused = Pauses(Duration(4_000_000), Duration(330_000_000), 7, (), ())
+    trial.programs["delay"] = replace(trial.programs["delay"], pauses=(paused,))
+    (row,) = rows("hosts", trial).filter(pl.col("kind") == "pauses").to_dicts()
+    assert (row["node"], row["name"]) == ("delay", "path.pause")
+    assert json.loads(row["value"]) == {"number": 3, "median_ms": 4.2, "longest_ms": 9.0}
+    for text in ("", "[]", '{"length_ms": 3}', '{"length_ms": ["a"]}', "[" * 100_000):
+        assert parse_pauses(text) == {"number": 0}
 
 
 def test_a_damaged_host_file(captured: Load) -> None:

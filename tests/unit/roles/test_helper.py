@@ -35,6 +35,7 @@ import facts  # noqa: E402
 import lateness  # noqa: E402
 import meeting  # noqa: E402
 import pauses  # noqa: E402
+import pausing  # noqa: E402
 import queues  # noqa: E402
 import system  # noqa: E402
 import tuning  # noqa: E402
@@ -114,6 +115,20 @@ def test_compares_rules_as_the_judge_does() -> None:
         assert (
             queues.differ(plain, text) == list(differences(wanted, text)) == ["rules: missing; found nothing"]
         )
+
+
+@pytest.mark.skipif(not shutil.which("tc"), reason="needs tc of iproute2")
+def test_pauses_that_tc_refuses_are_a_failure(tmp_path: Path) -> None:
+    argv = ["tc", "qdisc", "change", "dev", "@net", "root", "netem", "slot", "1ms", "1ms"]
+    plain = {"length": "1ms", "every": "1ms", "seed": 7, "begin": [argv], "end": [argv]}
+    words = [word.replace("@net", "missing-port") for word in argv]
+    thread = pausing.Pausing(plain, lambda _: words, tmp_path / "pauses.json", time.monotonic_ns())
+    thread.start()
+    thread.join(PATIENCE_S)
+    thread.end()
+    assert "missing-port" in thread.failure
+    made = json.loads((tmp_path / "pauses.json").read_text())
+    assert len(made["start_ms"]) == len(made["length_ms"])
 
 
 RULES = """\

@@ -15,6 +15,8 @@ from typing import Any, Mapping
 from lateness import FILE as LATENESS_FILE
 from lateness import Watch
 from meeting import Meeting, Start, attend
+from pausing import FILE as PAUSES_FILE
+from pausing import Pausing
 from queues import queues
 from samplers import Recorder, samplers
 from system import (
@@ -121,7 +123,7 @@ class _Performer:
         self._ready = {server["id"]: server["ready"] for server in self._program["servers"]}
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Recorder | Watch] = []
+        self._samplers: list[Recorder | Watch | Pausing] = []
         self._changed: list[dict[str, Any]] = []
 
     def setup(self) -> None:
@@ -150,6 +152,8 @@ class _Performer:
             *samplers(self._part, self._node, self._raw, start.at_ns),
             Watch(self._raw / LATENESS_FILE, start.at_ns),
         ]
+        pausing = self._pausing(start.at_ns)
+        self._samplers += pausing
         for sampler in self._samplers:
             sampler.start()
         self._announce(start.at_ns)
@@ -164,8 +168,19 @@ class _Performer:
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
         for sampler in self._samplers:
             sampler.end()
+        for thread in pausing:
+            if thread.failure:
+                raise Failed(thread.failure)
         self._stop_servers()
         self._read_back()
+
+    def _pausing(self, start_ns: int) -> list[Pausing]:
+        """Return the thread that makes the node's pauses, if it has any."""
+        there = self._raw / PAUSES_FILE
+        return [
+            Pausing(pauses, lambda argv: resolve(self._part, self._node, argv), there, start_ns)
+            for pauses in self._program.get("pauses", [])
+        ]
 
     def _announce(self, start_ns: int) -> None:
         """Write the start instants of the flows that lab-traffic receives here."""

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from l4sbench.catalog import Expectation
 from l4sbench.program import Program, differences
 from l4sbench.program.data import Expected
 from l4sbench.text.units import Value
@@ -20,6 +21,10 @@ def netem(program: Program, network: str = "net-mid") -> str:
         " ".join(one.argv) for one in program.setup if f"@{network}" in one.argv and "netem" in one.argv
     )
     return found.partition(" netem ")[2]
+
+
+def words(program: Program) -> list[str]:
+    return [" ".join(one.argv) for one in program.setup]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,48 @@ def shown(words: str, **options: object) -> str:
 def expected(program: Program) -> Expected:
     (found,) = (one for one in program.expected if one.what == "netem at net-mid")
     return found
+
+
+PAUSE: dict[str, Value] = {"path__pause": "4ms", "path__pause_every": "200ms"}
+
+
+def test_a_pause_holds_all_that_leaves_a_node_behind_its_delay() -> None:
+    made = build(cell(**PAUSE), pause_seed=3)
+    delay = made["delay"]
+    assert "tc qdisc replace dev @net-mid root handle 1: netem delay 5ms limit 60000" in words(delay)
+    assert words(delay)[-1] == "tc qdisc replace dev @net-mid parent 1:1 handle 2: netem limit 60000"
+    (paused,) = delay.pauses
+    held = [" ".join(argv) for argv in paused.begin]
+    slot = "parent 1:1 handle 2: netem limit 60000 slot 4000000ns 4000000ns"
+    assert held == [f"tc qdisc change dev @{network} {slot}" for network in ("net-tx", "net-mid")]
+    free = [" ".join(argv) for argv in paused.end]
+    assert free == [line.replace("4000000ns", "0ns") for line in held]
+    again = build(cell(**PAUSE), pause_seed=3)["delay"].pauses
+    assert again == delay.pauses != build(cell(**PAUSE), pause_seed=4)["delay"].pauses
+    assert {name for name, program in made.items() if program.pauses} == {"delay"}
+    assert Program.from_json(json.loads(json.dumps(delay.to_json()))) == delay
+
+
+def test_receivers_pause_each_at_instants_of_its_own_and_a_profile_leaves_hosts_alone() -> None:
+    made = build(cell(**PAUSE, path__pause_at="receivers"), pause_seed=3)
+    seeds = {name: paused.seed for name, program in made.items() for paused in program.pauses}
+    assert seeds.keys() == {"rx-l4s", "rx-classic"}
+    assert seeds["rx-l4s"] != seeds["rx-classic"]
+    assert words(made["rx-l4s"]) == ["tc qdisc replace dev @net-rx root handle 2: netem limit 60000"]
+    assert not any(program.pauses for program in build(cell(host="vm")).values())
+    assert not build(cell(**PAUSE), wire_seed=1)["delay"].pauses
+
+
+def test_wifi_is_a_link_of_its_mean_rate_whose_queue_outlives_a_change() -> None:
+    changes: dict[str, Value] = {"events__faster__at": "1s", "events__faster__path.wifi_mcs": 7}
+    router = build(cell(path__wifi_mcs=2, path__wifi_loss="10%", **changes))["router"]
+    assert "tc class add dev @net-rx parent 1: classid 1:3 htb rate 17200kbit" in words(router)
+    (change,) = router.changes
+    assert " ".join(change.commands[0]).endswith("htb rate 55300kbit")
+    (rate,) = (one for one in router.expected_at_end if one.what == "htb class 1:3 at net-rx")
+    assert rate.values[0] == Expectation("rate", 55_300_000 // 8)
+    wired = build(cell(path__wifi_mcs=2), wire_seed=1)["router"]
+    assert not any("htb" in line for line in words(wired))
 
 
 RANDOM = {"loss-random": {"loss": 0.02, "correlation": 0}}

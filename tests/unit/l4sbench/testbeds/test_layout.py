@@ -13,6 +13,7 @@ from l4sbench.program.data import Command
 from l4sbench.testbeds.ssh.layout import (
     TO_FILL_IN,
     Host,
+    approximated,
     hosts_of,
     misplaced,
     parts,
@@ -186,3 +187,17 @@ def test_cells_that_hosts_do_not_carry_are_reported_with_the_rate_that_fits() ->
     enough = [replace(host, carries=Rate.parse("25mbit")) for host in slow]
     assert list(too_fast(cells, enough)) == []
     assert list(too_fast(cells, hosts_of(SIX, "hosts.yml"))) == []
+
+
+def test_of_wifi_the_mean_rate_counts_and_is_named() -> None:
+    plain = Matrix.load(find_matrix("testbeds25")).cells[:1]
+    by_wifi = [cell for cell in Matrix.load(find_matrix("stress25-steps")).cells if cell.wifi_mcs == 2]
+    (line,) = approximated([*plain, *by_wifi])
+    assert line == (
+        "2 of 3 cells have Wi-Fi, in whose place hosts have a link of its mean rate (19.2mbit, 61.5mbit), "
+        "without aggregation"
+    )
+    assert list(approximated(plain)) == []
+    slow = hosts_of({**SIX, "router": {**SIX["router"], "l4sbench_carries": "50mbit"}}, "hosts.yml")
+    (line,) = too_fast(by_wifi[:1], slow)
+    assert line.startswith("1 of 1 cells is faster than these hosts carry in time; 50mbit fits")

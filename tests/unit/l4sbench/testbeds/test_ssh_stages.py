@@ -170,8 +170,6 @@ def test_what_hosts_cannot_do_is_refused(tmp_path: Path) -> None:
         "path.pause",
         "host.packet_cost",
         "path.jitter",
-        "events.off.path.wifi_mcs",
-        "path.wifi_mcs",
     }
 
 
