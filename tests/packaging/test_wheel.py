@@ -22,7 +22,7 @@ all:
 """
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
-DATA = ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "workloads")
+DATA = ("docs", "kernels", "matrices", "p4", "playbooks", "roles", "senders", "workloads")
 PICTURES = (".svg", ".png", ".csv")
 """Files below docs/ that `l4sbench docs` does not print."""
 FOR_LISTS = "kernels/lab/patches/upstream/"

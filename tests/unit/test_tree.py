@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S, ran
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("l4sbench", "collectors", "reports", "fablib_slices")
-DATA = ("kernels", "matrices", "p4", "playbooks", "roles")
+DATA = ("kernels", "matrices", "p4", "playbooks", "roles", "senders")
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="looks at a git checkout")
