@@ -23,7 +23,7 @@ from collectors.collector import BadRawError
 from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
 from l4sbench.disk.plain import is_plain, read_plain
-from l4sbench.traffic import SENDS
+from l4sbench.traffic import kind_of_send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -410,11 +410,11 @@ def _names(flows: Iterable[_Flow]) -> pl.DataFrame:
             one.flow,
             one.group,
             one.start_ms,
-            SENDS[one.send].one_connection,
-            SENDS[one.send].only_syns,
+            kind_of_send(one.send).one_connection,
+            kind_of_send(one.send).only_syns,
         )
         for one in flows
-        for protocol in (_PROTOCOLS[name] for name in SENDS[one.send].transports)
+        for protocol in (_PROTOCOLS[name] for name in kind_of_send(one.send).transports)
     ]
     schema = {"port": pl.UInt16, "protocol": pl.UInt8, "flow": pl.String, "group": pl.String}
     schema |= {"start_ms": pl.Float64, "one": pl.Boolean, "flood": pl.Boolean}

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.reader import Reader
-from l4sbench.traffic import classes_in
+from l4sbench.traffic import classes_in, kind_of_send
 
 READERS: Final = MappingProxyType(
     {one.send: one() for one in classes_in(__name__, __path__, Reader) if one.send}
@@ -22,5 +22,5 @@ _OTHERS: Final = Reader()
 
 
 def reader_of(send: str) -> Reader:
-    """Return the reader of a kind of traffic."""
-    return READERS.get(send, _OTHERS)
+    """Return the reader of a kind of traffic, or that of the tool that sends no other kind."""
+    return READERS.get(send) or READERS.get(kind_of_send(send).own_tool, _OTHERS)

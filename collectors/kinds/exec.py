@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Flows of `send: exec`: results from the packets at the bottleneck, and the JSON that programs leave.
+"""Flows of senders and of `send: exec`: results from the packets, and the JSON that programs leave.
 
 Nothing is known of such a program, so its flow is what its packets to the flow's port are: the sender's
 result has those that came to the queue, the receiver's those that left it.
@@ -22,8 +22,8 @@ from collectors.result import Interval, Result, rate_mbps
 from l4sbench.disk.plain import read_plain
 from l4sbench.disk.userfiles import short
 from l4sbench.facts.faults import Fault, FaultKind
-from l4sbench.traffic import CODEPOINTS, FOLDER
-from l4sbench.traffic.exec import Exec, json_file
+from l4sbench.traffic import CODEPOINTS, FOLDER, Sender
+from l4sbench.traffic.exec import EXEC, Exec, json_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class ExecReader(Reader):
     def faults(self, flow: FlowResult, group: Group, trial: TrialView) -> Iterator[Fault]:
         """Yield another codepoint than asked for, unless the path rewrites it."""
         counts = flow.sender.codepoints if flow.sender is not None else None
-        wanted = group.sends.codepoint if isinstance(group.sends, Exec) else None
+        wanted = group.sends.codepoint if isinstance(group.sends, Exec | Sender) else None
         if counts is None or wanted is None or trial.ecn_rewritten:
             return
         packets = sum(counts.values())
@@ -176,7 +176,7 @@ def _promised(
     programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str
 ) -> Iterator[tuple[str, Path]]:
     """Yield the sides of a flow whose commands have {json}, with the files that should be there."""
-    if run.send != Exec.name:
+    if run.kind.own_tool != EXEC:
         return
     server = receiver_of(programs, run)
     receiver = () if server is None else server.argv

@@ -12,7 +12,7 @@ from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
-from l4sbench.catalog.outside import CATALOG, settle, settle_executables
+from l4sbench.catalog.outside import CATALOG, settle, settle_executables, settle_senders
 from l4sbench.disk import assets
 from l4sbench.disk.userfiles import is_file, short
 from l4sbench.errors import InputError, Problem, did_you_mean
@@ -197,6 +197,7 @@ class Prepared:
         """
         if contact:
             self.require_trust()
+            self._build_senders(on_state)
         kind, place = self.options.testbed
         if kind == "fabric":
             from l4sbench.testbeds.fabric import FabricTestbed
@@ -217,6 +218,16 @@ class Prepared:
             catalog, cells = self.matrix.catalog, self.matrix.cells
             return SshTestbed(Path(place), catalog, cells, contact=contact)
         return self._open_labs(kind, place, contact=contact, on_state=on_state)
+
+    def _build_senders(self, on_state: Callable[[str], None]) -> None:
+        """Build the programs of the senders that the cells use and that are not built."""
+        from l4sbench.planning.inputs import senders_used
+        from l4sbench.testbeds.senders import build
+
+        for name in sorted(senders_used(self.matrix.cells)):
+            if not (sender := self.matrix.catalog.sender(name)).program.is_built:
+                on_state(f"building sender {name}")
+                build(sender)
 
     def _open_labs(self, kind: str, place: str, *, contact: bool, on_state: Callable[[str], None]) -> Testbed:
         """Open the virtual testbed with the labs that the cells name, here or on a cluster."""
@@ -328,11 +339,12 @@ def trusted(matrix: Matrix, *, consent: bool) -> Matrix:
 
 
 def _settled(matrix: Matrix, traits: TestbedTraits, *, consent: bool) -> Settled:
-    from l4sbench.planning.inputs import entries_used, executables_used
+    from l4sbench.planning.inputs import entries_used, executables_used, senders_used
 
     used = entries_used(matrix.catalog, matrix.cells, traits)
     settled = settle(matrix.catalog, used, consent=consent)
-    return settle_executables(settled, executables_used(matrix.cells), consent=consent)
+    settled = settle_executables(settled, executables_used(matrix.cells), consent=consent)
+    return settle_senders(settled, senders_used(matrix.cells), consent=consent)
 
 
 def _traits(options: RunOptions) -> TestbedTraits:
@@ -412,11 +424,12 @@ def until_decided(most: int | None) -> Callable[[Trials], Trials]:
 def kept_catalog(run: Path, more: Sequence[Path] = ()) -> Catalog:
     """Load the catalog of a run directory: ours, and the run's copies of what is from outside."""
     from l4sbench.catalog import Catalog
-    from l4sbench.catalog.outside import kept_executables, kept_topologies
+    from l4sbench.catalog.outside import kept_executables, kept_senders, kept_topologies
 
     kept = run / CATALOG
     catalog = Catalog.load([*([kept] if kept.is_dir() else []), *more])
-    return catalog.with_topologies(kept_topologies(run)).with_executables(kept_executables(run))
+    catalog = catalog.with_topologies(kept_topologies(run)).with_executables(kept_executables(run))
+    return catalog.with_senders(kept_senders(run))
 
 
 def find_matrix(matrix: str | Path) -> Path:

@@ -142,7 +142,7 @@ def copy_description(run: Path, folder: Path) -> Path:
         InputError: something else is in the folder.
         OSError: it cannot be written.
     """
-    from l4sbench.catalog.outside import CATALOG, EXECUTABLES, TOPOLOGIES
+    from l4sbench.catalog.outside import CATALOG, EXECUTABLES, SENDERS, TOPOLOGIES
     from l4sbench.disk.files import new_folder, write_whole
 
     manifest = (run / "manifest.json").read_bytes()
@@ -155,7 +155,7 @@ def copy_description(run: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("matrix.yaml", "manifest.json"):
         write_whole(folder / name, (run / name).read_bytes())
-    for name in (CATALOG, EXECUTABLES, TOPOLOGIES):
+    for name in (CATALOG, EXECUTABLES, SENDERS, TOPOLOGIES):
         if (run / name).is_dir():
             with new_folder(folder / name, replace=True) as made:
                 shutil.copytree(run / name, made, dirs_exist_ok=True)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from l4sbench.catalog.entries import CatalogEntry, CongestionControl, Queue
 from l4sbench.catalog.kept import KeptEntries
+from l4sbench.catalog.senders import no_sender, senders_in
 from l4sbench.disk import assets
 from l4sbench.disk.userfiles import is_file, is_folder
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.facts.factors import EVENT_FACTORS, FACTORS, GROUP_FACTORS, FactorColumn, Owner, name_of
 from l4sbench.text.wording import quoted
 from l4sbench.topology import topology
+from l4sbench.traffic.sender import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog.entries import KernelModule
     from l4sbench.catalog.exports import Exports
+    from l4sbench.catalog.senders import SenderEntry
     from l4sbench.disk.executables import Executable
     from l4sbench.text.parameters import Parameter
     from l4sbench.topology import Topology
@@ -39,7 +42,8 @@ class Catalog:
 
     `folders` are the folders from outside that were read besides the project's own. `topologies` are those of
     the user's own, by name; those that ship with l4sbench are read when they are asked for. `executables`
-    are programs of the user's own that send flows.
+    are programs of the user's own that send flows, `own_senders` senders that take the place of those in
+    folders.
     """
 
     queues: Mapping[str, Queue]
@@ -47,6 +51,7 @@ class Catalog:
     folders: tuple[Path, ...] = ()
     topologies: Mapping[str, Topology] = field(default_factory=lambda: MappingProxyType({}))
     executables: Mapping[str, Executable] = field(default_factory=lambda: MappingProxyType({}))
+    own_senders: Mapping[str, SenderEntry] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def load(cls, extra: Sequence[Path] = ()) -> Catalog:
@@ -122,7 +127,13 @@ class Catalog:
         )
 
     def executable(self, name: str, path: str = "send") -> Executable:
-        """Return the program of that name of the user's own; raise InputError if there is none."""
+        """Return a program of the user's own or, after `sender:`, that of a sender.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        if name.startswith(PROGRAM):
+            return self.sender(name.removeprefix(PROGRAM)).program
         try:
             return self.executables[name]
         except KeyError:
@@ -133,6 +144,28 @@ class Catalog:
         """Return the catalog with programs of the user's own."""
         return replace(
             self, executables=MappingProxyType({**self.executables, **{one.name: one for one in own}})
+        )
+
+    @cached_property
+    def senders(self) -> Mapping[str, SenderEntry]:
+        """The senders by name; their files are read when they are first asked for.
+
+        Raises:
+            InputError: a file is not valid.
+        """
+        found = {**senders_in(self.folders), **self.own_senders}
+        return MappingProxyType({name: found[name] for name in sorted(found)})
+
+    def sender(self, name: str) -> SenderEntry:
+        """Return the sender of that name; raise InputError with the available names if there is none."""
+        if name not in self.senders:
+            raise no_sender(name, self.senders)
+        return self.senders[name]
+
+    def with_senders(self, own: Iterable[SenderEntry]) -> Catalog:
+        """Return the catalog with senders of the user's own, or with other folders of those that it has."""
+        return replace(
+            self, own_senders=MappingProxyType({**self.own_senders, **{one.name: one for one in own}})
         )
 
     @cached_property

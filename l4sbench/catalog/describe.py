@@ -12,6 +12,7 @@ from l4sbench.disk import assets
 from l4sbench.text.parameters import OWN, plain
 from l4sbench.text.units import EXPECTED, Packets, Size
 from l4sbench.text.wording import counted
+from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,6 +162,8 @@ def _values(param: Parameter) -> str:
         return _any(param.choices)
     if param.refers == "workload":
         return _any(tuple(assets.workloads()))
+    if param.refers == "send":
+        return _any((*SENDS, "one of l4sbench list senders"))
     if param.refers in _LISTED:
         return f"one of l4sbench list {_LISTED[param.refers]}"
     low = "more than 0" if param.positive else ""

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
+from l4sbench.catalog.senders import SENDER_FILE, SenderEntry, senders_below
 from l4sbench.disk import assets
 from l4sbench.disk.executables import Executable
 from l4sbench.disk.files import new_folder, sync_folder
@@ -18,6 +19,7 @@ from l4sbench.disk.trust import is_code, read_code, trust, trust_program, truste
 from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, Problem
 from l4sbench.topology import read_topology
+from l4sbench.traffic.sender import PROGRAM
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
@@ -28,6 +30,9 @@ CATALOG: Final = "catalog"
 
 TOPOLOGIES: Final = "topologies"
 """Folder of a run directory with copies of the topologies that are not part of l4sbench."""
+
+SENDERS: Final = "senders"
+"""Folder of a run directory with copies of the folders of senders that are not part of l4sbench."""
 
 EXECUTABLES: Final = "executables"
 """Folder of a run directory with copies of the user's own programs that send flows."""
@@ -85,8 +90,7 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
             copy = trust(code)
             consented.append(entry.name)
         if copy is None:
-            more = f" and {len(code.sources) - _SHOWN} more" if len(code.sources) > _SHOWN else ""
-            what = f"carries code that was not trusted yet: {', '.join(code.sources[:_SHOWN])}{more}"
+            what = f"carries code that was not trusted yet: {_listed(code.sources)}"
             hint = f"look at {entry.module.source}, then run with --trust (l4sbench docs security)"
             untrusted.append(Problem(str(entry.folder / _MODULE_FILE), entry.name, what, hint))
             refused.add(entry.module.name)
@@ -106,12 +110,14 @@ def settle(catalog: Catalog, used: Iterable[CatalogEntry], *, consent: bool) -> 
 def settle_executables(settled: Settled, used: Iterable[str], *, consent: bool) -> Settled:
     """Find out in the same way whether the user trusts the programs in use that send flows.
 
+    Programs of senders are not asked about here: their sources are (`settle_senders`).
+
     Raises:
         InputError: A program cannot be read, or what is trusted cannot be looked up.
     """
     found: list[Executable] = []
     untrusted, consented = list(settled.untrusted), list(settled.consented)
-    for name in sorted(used):
+    for name in sorted(one for one in used if not one.startswith(PROGRAM)):
         own = settled.catalog.executable(name)
         copy = trusted_program(own.digest)
         if copy is None and consent:
@@ -126,8 +132,53 @@ def settle_executables(settled: Settled, used: Iterable[str], *, consent: bool) 
     return replace(settled, catalog=catalog, untrusted=tuple(untrusted), consented=tuple(consented))
 
 
+def settle_senders(settled: Settled, used: Iterable[str], *, consent: bool) -> Settled:
+    """Find out in the same way whether the user trusts the senders in use, all files of their folders.
+
+    Raises:
+        InputError: A folder cannot be read, or what is trusted cannot be looked up.
+    """
+    found: list[SenderEntry] = []
+    untrusted, consented = list(settled.untrusted), list(settled.consented)
+    for name in sorted(used):
+        one = settled.catalog.sender(name)
+        if not one.is_outside:
+            continue
+        copy = trusted_copy(one.code)
+        if copy is None and consent:
+            copy = trust(one.code)
+            consented.append(name)
+        if copy is None:
+            what = f"carries code that was not trusted yet: {_listed(tuple(one.code.files))}"
+            hint = f"look at {one.folder}, then run with --trust (l4sbench docs security)"
+            untrusted.append(Problem(str(one.folder / SENDER_FILE), name, what, hint))
+        else:
+            found.append(replace(one, folder=copy))
+    catalog = settled.catalog.with_senders(found) if found else settled.catalog
+    return replace(settled, catalog=catalog, untrusted=tuple(untrusted), consented=tuple(consented))
+
+
+def trusted_senders(catalog: Catalog, names: Iterable[str], *, consent: bool) -> tuple[SenderEntry, ...]:
+    """Return senders by their names, those from outside as the copies that the user trusts.
+
+    Raises:
+        InputError: there is no such sender, or the user does not trust it and `consent` is not given.
+    """
+    unsettled = Settled(catalog, MappingProxyType({}), (), frozenset())
+    wanted = tuple(names)
+    settled = settle_senders(unsettled, wanted, consent=consent)
+    if settled.untrusted:
+        raise InputError(settled.untrusted)
+    return tuple(settled.catalog.sender(name) for name in wanted)
+
+
+def _listed(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return f"{', '.join(files[:_SHOWN])}{more}"
+
+
 def entries_with_code(files: Iterable[str]) -> tuple[str, ...]:
-    """Return the kept catalog entries with code, and programs, among a run's files, given by their paths."""
+    """Return the kept entries with code, senders and programs among a run's files, given by their paths."""
     found = (PurePosixPath(name).parts for name in files)
     return tuple(
         sorted(
@@ -135,6 +186,7 @@ def entries_with_code(files: Iterable[str]) -> tuple[str, ...]:
                 parts[1]
                 for parts in found
                 if (len(parts) > 2 and parts[0] == CATALOG and is_code(parts[-1]))
+                or (len(parts) > 2 and parts[0] == SENDERS)
                 or (len(parts) == 2 and parts[0] == EXECUTABLES)
             }
         )
@@ -152,6 +204,7 @@ def keep_catalog(run: Path, catalog: Catalog) -> None:
     _keep_entries(run, catalog)
     _keep_topologies(run, catalog)
     _keep_executables(run, catalog)
+    _keep_senders(run, catalog)
 
 
 def _keep_entries(run: Path, catalog: Catalog) -> None:
@@ -196,6 +249,28 @@ def _keep_executables(run: Path, catalog: Catalog) -> None:
             (partial / name).write_bytes(one.content)
             (partial / name).chmod(0o755)
         sync_folder(partial)
+
+
+def _keep_senders(run: Path, catalog: Catalog) -> None:
+    """Copy the folders of senders; those of an earlier look at the matrix stay, if they have not changed."""
+    kept = run / SENDERS
+    own = [one for one in catalog.senders.values() if one.is_outside]
+    before = senders_below(kept)
+    if all(one.name in before and before[one.name].code.digest == one.code.digest for one in own):
+        return
+    with new_folder(kept, replace=True) as partial:
+        for one in own:
+            one.code.write(partial / one.name)
+        sync_folder(partial)
+
+
+def kept_senders(run: Path) -> tuple[SenderEntry, ...]:
+    """Return the senders whose folders were copied into a run directory.
+
+    Raises:
+        InputError: one is not valid.
+    """
+    return tuple(senders_below(run / SENDERS).values())
 
 
 def kept_executables(run: Path) -> tuple[Executable, ...]:

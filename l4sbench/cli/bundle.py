@@ -50,7 +50,7 @@ def bundle(args: argparse.Namespace) -> int:
     elif args.unpack:
         run = bundles.unpack_bundle(args.unpack, args.runs)
         answer(str(run))
-        kept = (path for name in ("catalog", "executables") for path in (run / name).rglob("*"))
+        kept = (path for name in ("catalog", "executables", "senders") for path in (run / name).rglob("*"))
         _warn_of_code(path.relative_to(run).as_posix() for path in kept)
     else:
         run = find_run(args.run, args.runs)

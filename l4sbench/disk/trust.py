@@ -13,7 +13,7 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -28,6 +28,12 @@ from l4sbench.errors import InputError, Problem
 
 SOURCES: Final = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
 """Files of a folder with C that a build reads; objects of a build by hand do not count."""
+
+EVERY: Final = ("*",)
+"""Files that the build of a sender reads: all of its folder but hidden ones and results of builds by hand."""
+
+_MADE_BY_HAND: Final = frozenset({"target"})
+"""Folders with results of a build by hand, as cargo names them."""
 
 _DKMS: Final = "dkms.conf"
 """DKMS executes it as a shell script, as root."""
@@ -50,10 +56,12 @@ class Code:
     Attributes:
         folder: Where they were read.
         files: Their content by path below the folder.
+        patterns: Names of files that count; empty: those of a kernel module.
     """
 
     folder: Path
     files: Mapping[str, bytes]
+    patterns: Sequence[str] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -82,23 +90,24 @@ def is_code(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in (*SOURCES, _DKMS))
 
 
-def read_code(folder: Path, links_below: Path | None = None) -> Code:
+def read_code(folder: Path, links_below: Path | None = None, patterns: Sequence[str] = ()) -> Code:
     """Read the files below a folder that a build, DKMS or the catalog reads; skip hidden folders.
 
     Args:
         folder: The folder.
         links_below: Links to files may lead to what is below this folder; None: there must be none.
+        patterns: Names of files that count; empty: those of a kernel module.
 
     Raises:
         InputError: A link is among them, one cannot be read, or they are too many or too large.
     """
     files: dict[str, bytes] = {}
-    for path in _walk(folder):
+    for path in _walk(folder, patterns or (*SOURCES, _DKMS, _DESCRIPTION)):
         files[path.relative_to(folder).as_posix()] = _read(path, links_below)
         if len(files) > _MOST_FILES or sum(map(len, files.values())) > MAX_BYTES:
             limit = f"{_MOST_FILES} source files or {MAX_BYTES >> 20} MiB of them"
             raise InputError(f"{folder} has more than {limit}", "name the folder of one module")
-    return Code(folder, files)
+    return Code(folder, files, patterns)
 
 
 def trusted_copy(code: Code) -> Path | None:
@@ -112,7 +121,7 @@ def trusted_copy(code: Code) -> Path | None:
         return None
     _require_private(_home(), copy, *copy.rglob("*"))
     with suppress(InputError):  # a damaged copy does not count
-        if read_code(copy).digest == code.digest:
+        if read_code(copy, patterns=code.patterns).digest == code.digest:
             return copy
     return None
 
@@ -238,10 +247,10 @@ def _above(folder: Path) -> Iterator[Path]:
             waiting.append(path.parent / path.readlink())
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     seen = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(set(folders) - _MADE_BY_HAND - {name for name in folders if name[0] == "."})
         seen += len(folders) + len(names)
         if seen > _MOST_NAMES:
             raise InputError(f"{folder} has more than {_MOST_NAMES} files", "name the folder of one module")
@@ -249,7 +258,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             if Path(place, name).is_symlink():
                 raise _linked(Path(place, name))
         for name in sorted(names):
-            if is_code(name) or name == _DESCRIPTION:
+            if name[0] != "." and any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield Path(place, name)
 
 

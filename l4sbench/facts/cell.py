@@ -41,7 +41,7 @@ from l4sbench.text.units import (
     parse_quantity,
 )
 from l4sbench.text.wording import quoted
-from l4sbench.traffic import DEFAULT_SEND, SENDS, Send
+from l4sbench.traffic import DEFAULT_SEND, Send, kind_of_send
 from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Cell:
         declared |= {name: f for name in stated if _is_of_event(name) and (f := factor_of(name)) is not None}
         defaults = {name: f.default for name, f in declared.items() if f.default is not None}
         defaults |= HOSTS.get(str(stated.get("host")), {})
-        sends = {group: SENDS[str(stated.get(f"{group}.send", DEFAULT_SEND))] for group in group_names}
+        sends = {group: kind_of_send(str(stated.get(f"{group}.send", DEFAULT_SEND))) for group in group_names}
         optional = {f"{group}.cc" for group, kind in sends.items() if not kind.by_tcp}
         needed = [name for name, factor in declared.items() if factor.required and name not in optional]
         needed += [f"{group}.ecn" for group, kind in sends.items() if kind.by_tcp]
@@ -221,7 +221,7 @@ class Cell:
     def kinds(self) -> Iterator[type[Send]]:
         """The kinds of traffic of its flow groups; cheaper than `groups`."""
         stated = (self.get(f"{name}.send") for name in self.group_names)
-        return (SENDS[str(send or DEFAULT_SEND)] for send in stated)
+        return (kind_of_send(str(send or DEFAULT_SEND)) for send in stated)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -344,7 +344,7 @@ class Cell:
         if cell.id != data["id"]:
             raise ValueError(f"cell {data['id']} does not have the factors it was written with")
         for group in cell.groups:
-            if group.send not in SENDS or not group.complete:
+            if not group.complete:  # or its kind of traffic is not known
                 raise ValueError(f"flow group {quoted(group.name)} sends nothing that is known")
         return cell
 

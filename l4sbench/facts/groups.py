@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from l4sbench.text.parameters import DAY, HOUR, Parameter, declared, declares
 from l4sbench.text.units import Duration
-from l4sbench.traffic import DEFAULT_SEND, OF_SEND, SENDS, Send
+from l4sbench.traffic import DEFAULT_SEND, OF_SEND, SENDS, Send, Sender, kind_of_send
 
 if TYPE_CHECKING:
     from l4sbench.text.units import Kind, Value
@@ -31,8 +31,8 @@ def _factor(kind: Kind, meaning: str, **limits: Any) -> Any:
 class Group:
     """A named group of flows that differ only in their ports: the values of the factors `<name>.*`.
 
-    A factor is None where it is neither stated nor has a default. `cc` and `ecn` are None for what TCP does
-    not send, `from_` and `to` if the group runs on its own pair of nodes.
+    A factor is None where it is neither stated nor has a default. `cc` is None for what has no congestion
+    control, `ecn` for what TCP does not send, `from_` and `to` if the group runs on its own pair of nodes.
 
     Attributes:
         name: its name.
@@ -46,13 +46,15 @@ class Group:
 
     send: str = _factor(
         "str",
-        f"Kind of traffic: {', '.join(f'{send.name} ({send.about})' for send in SENDS.values())}.",
+        f"Kind of traffic: {', '.join(f'{send.name} ({send.about})' for send in SENDS.values())}; "
+        f"or {Sender.about}.",
         default=DEFAULT_SEND,
-        choices=tuple(SENDS),
+        refers="send",
     )
     cc: str | None = _factor(
         "str",
-        "Congestion control of the group, by its name in the catalog; required of what TCP sends.",
+        "Congestion control of the group, by its name in the catalog, or one that its sender has; required "
+        "of what TCP sends.",
         required=True,
         refers="cc",
     )
@@ -140,7 +142,7 @@ class Group:
     @property
     def kind(self) -> type[Send]:
         """The kind of traffic that it sends."""
-        return SENDS[self.send]
+        return kind_of_send(self.send)
 
     @property
     def complete(self) -> bool:

@@ -39,7 +39,7 @@ class _Change(Protocol):
 def baselines(cells: Iterable[Cell], wanted: str, catalog: Catalog) -> tuple[Cell, ...]:
     """Return the baselines of these cells, each once, without those that are among the cells.
 
-    Groups that TCP does not send have none.
+    Groups without a congestion control have none.
 
     `solo`: for every cell and flow group, the same cell with that group alone, on the same nodes.
     `solo-and-same` adds, for every group that is not L4S beside one that is, the same cell with the group's

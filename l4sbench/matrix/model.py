@@ -17,7 +17,7 @@ from l4sbench.facts.factors import FACTOR_NAMES
 from l4sbench.matrix.baselines import baselines
 from l4sbench.matrix.expand import Expansion, expand
 from l4sbench.matrix.naming import Names
-from l4sbench.matrix.own import own_executables, own_topologies
+from l4sbench.matrix.own import own_executables, own_senders, own_topologies
 from l4sbench.matrix.patterns import select
 from l4sbench.matrix.reading import MatrixSource, Variant, read_source, source_of
 from l4sbench.matrix.writing import as_yaml
@@ -237,7 +237,7 @@ def _expanded(
     source: MatrixSource, catalog: Catalog, problems: list[Problem], *, sample: bool = False
 ) -> tuple[Catalog, Expansion]:
     """Return the catalog with what the source names by paths, and its cells; add what is wrong with them."""
-    catalog = own_executables(source, own_topologies(source, catalog))
+    catalog = own_senders(source, own_executables(source, own_topologies(source, catalog)))
     expansion = expand(source, Names(source.groups, catalog), sample=sample)
     known = FACTOR_NAMES | {param for entry in catalog.entries for param in entry.params}
     problems += (replace(one, path=quoted_name(one.path, known)) for one in expansion.problems)

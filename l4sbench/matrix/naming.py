@@ -16,6 +16,7 @@ from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean, su
 from l4sbench.facts.factors import EVENT_FACTORS, EVENTS, FACTORS, GROUP_FACTORS, Owner, name_of
 from l4sbench.text.wording import quoted
 from l4sbench.topology import is_path
+from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -75,11 +76,22 @@ class Names:
         self._known: dict[str, Meaning | Problem] = {}
         self._checks: dict[Reference, Callable[[str, str], object]] = {
             "queue": lambda name, _path: catalog.queue(name),
-            "cc": catalog.congestion_control,
+            "cc": self._control,
             "topology": lambda name, _path: catalog.topology(name),
             "workload": _workload,
+            "send": self._send,
             "program": self._executable,
         }
+
+    def _send(self, name: str, _path: str) -> object:
+        return name in SENDS or self.catalog.sender(name)
+
+    def _control(self, name: str, path: str) -> object:
+        """Look a congestion control up; that of a sender is one only beside its sender."""
+        controls = self.catalog.congestion_controls
+        if name not in controls and any(one.control(name) for one in self.catalog.senders.values()):
+            return name
+        return self.catalog.congestion_control(name, path)
 
     def _executable(self, command: str, path: str) -> object:
         from l4sbench.disk.executables import command_of
@@ -152,6 +164,8 @@ class Names:
             value = self.catalog.queue_name(value)
         if factor.refers == "topology" and isinstance(value, str) and is_path(value):
             value = Path(value).stem  # `own_topologies` has read the file
+        if factor.refers == "send" and isinstance(value, str) and is_path(value):
+            value = Path(value).name  # `own_senders` has read its folder
         if factor.refers == "program" and isinstance(value, str):
             from l4sbench.disk.executables import command_of
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Topologies and programs of the user's own, which a matrix names by their files."""
+"""Topologies, programs and senders of the user's own, which a matrix names by their files or folders."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from l4sbench.catalog.senders import SENDER_FILE, SenderEntry, read_sender
 from l4sbench.disk.document import reported
 from l4sbench.disk.executables import Executable, command_of
 from l4sbench.disk.userfiles import is_file
@@ -91,6 +92,38 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
     if problems:
         raise InputError(reported(problems))
     return catalog.with_executables(found.values()) if found else catalog
+
+
+def own_senders(source: MatrixSource, catalog: Catalog) -> Catalog:
+    """Return the catalog with the senders whose folders a matrix names, as topologies.
+
+    Raises:
+        InputError: a folder has no valid `sender.yml`, or its sender has another name than the folder.
+    """
+    found: dict[str, SenderEntry] = {}
+    problems: list[Problem] = []
+    for statement in _stated(source, "send"):
+        if not is_path(statement.raw):
+            continue
+        folder = statement.file.parent / statement.raw
+        if folder.name in catalog.senders:
+            continue
+        try:
+            one = read_sender(folder / SENDER_FILE)
+        except InputError as error:
+            problems += error.problems
+            continue
+        other = found.setdefault(one.name, one)
+        message = ""
+        if one.name != folder.name:
+            message = f"folder {quoted(folder.name)} has the sender {one.name}; both need the same name"
+        elif other.folder.resolve() != one.folder.resolve():
+            message = f"{one.name} is already the name of {other.folder}"
+        if message:
+            problems.append(Problem(statement.where, statement.name, message, "choose another name"))
+    if problems:
+        raise InputError(reported(problems))
+    return catalog.with_senders(found.values()) if found else catalog
 
 
 def _stated(source: MatrixSource, to: Reference) -> Iterator[Statement]:

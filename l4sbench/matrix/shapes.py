@@ -28,7 +28,8 @@ from l4sbench.facts.factors import (
 )
 from l4sbench.matrix.naming import Names, Resolved, param_value, when_text
 from l4sbench.text.wording import quoted
-from l4sbench.traffic import DEFAULT_SEND, SENDS
+from l4sbench.traffic import DEFAULT_SEND, SENDS, kind_of_send
+from l4sbench.traffic.send import CODEPOINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -218,13 +219,19 @@ class ShapeMaker:
         for rest, factor in GROUP_FACTORS.items():
             self._declared(draft, f"{group}.{rest}", factor.default, required=factor.required and by_tcp)
             if rest == "send":  # it is the first: the others depend on it
-                sends = SENDS[str(draft.values[f"{group}.send"])]
+                sends = kind_of_send(str(draft.values[f"{group}.send"]))
                 by_tcp = sends.by_tcp and f"{group}.send" not in self._broken
+        if sends.has_controls:
+            self._sender(draft, group)
+            return
         if not sends.by_tcp:
             self._without_cc(draft, group)
             return
         control = self._names.catalog.congestion_controls.get(str(draft.values.get(f"{group}.cc")))
         if control is None:
+            stated = draft.chosen.get(f"{group}.cc")
+            if stated is not None and stated.value is not None:
+                draft.problems.append(self._of_a_sender(stated))
             return
         self._params(draft, group, control)
         ecn = f"{group}.ecn"
@@ -233,15 +240,41 @@ class ShapeMaker:
         if (resolved := draft.chosen.get(ecn)) is not None:
             draft.problems += self._ecn(draft, resolved)
 
-    def _without_cc(self, draft: _Draft, group: str) -> None:
-        """Report what only a group with a congestion control has: that, its ECN, its parameters."""
+    def _sender(self, draft: _Draft, group: str) -> None:
+        """Set what a group's sender offers: its congestion control, by its full name, and its codepoint."""
+        sender = self._names.catalog.sender(str(draft.values[f"{group}.send"]))
+        cc, codepoint = f"{group}.cc", f"{group}.{CODEPOINT.name}"
+        offered = {cc: tuple(sender.controls), codepoint: sender.stated.codepoints}
+        for name, values in offered.items():
+            draft.defaults[name] = values[0]
+            draft.values.setdefault(name, values[0])
+        stated = draft.chosen.get(cc)
+        control = sender.control(str(draft.values[cc]))
+        if control is not None:
+            draft.values[cc] = control.name
+        elif stated is not None:
+            draft.problems.append(_not_offered(stated, sender.name, sender.stated.ccs))
+        wanted = draft.chosen.get(codepoint)
+        if wanted is not None and wanted.value not in offered[codepoint]:
+            draft.problems.append(_not_offered(wanted, sender.name, sender.stated.codepoints))
+        self._without_cc(draft, group, but=frozenset({"cc"}))
+
+    def _of_a_sender(self, stated: Resolved) -> Problem:
+        """Return the problem of a congestion control that only senders have, in a group without one."""
+        name = str(stated.value)
+        having = [one.name for one in self._names.catalog.senders.values() if one.control(name)]
+        message = f"{quoted(name)} is a congestion control of {', '.join(having)}, not of Linux"
+        return Problem(stated.statement.where, stated.name, message, f"write send: {having[0]}")
+
+    def _without_cc(self, draft: _Draft, group: str, but: frozenset[str] = frozenset()) -> None:
+        """Report what only TCP of Linux has, `but` some: a congestion control, its ECN, its parameters."""
         send = draft.values[f"{group}.send"]
         for name, resolved in draft.chosen.items():
             if resolved.meaning.owner != group:
                 continue
             if resolved.meaning.factor is None:
                 self.used.add(resolved.statement)
-            elif resolved.meaning.factor.name not in {"cc", "ecn", "receiver_ecn"}:
+            elif resolved.meaning.factor.name not in {"cc", "ecn", "receiver_ecn"} - but:
                 continue
             message = f"does not apply to {group}.send: {send}, which TCP does not send"
             draft.problems.append(Problem(resolved.statement.key_where, name, message))
@@ -398,11 +431,20 @@ class ShapeMaker:
         return replace(problem, where=where)
 
 
+def _not_offered(resolved: Resolved, sender: str, offered: Iterable[str]) -> Problem:
+    """Return the problem of a congestion control or codepoint that a sender does not have."""
+    message = f"sender {sender} does not offer {quoted(str(resolved.value))}"
+    hint = f"choose from {', '.join(offered)}"
+    if resolved.statement.origin == "axis":
+        hint += ", or exclude the combination"
+    return Problem(resolved.statement.where, resolved.name, message, hint)
+
+
 def shaping_names(names: Names) -> frozenset[str]:
     """Return the factors whose values determine which other factors a cell has, or whether they are valid."""
     found = {"aqm", "topology", "host"}
     for group in names.groups:
-        found.update(f"{group}.{name}" for name in ("send", "cc", "from", "to"))
+        found.update(f"{group}.{name}" for name in ("send", "cc", "codepoint", "from", "to"))
         found.update(f"{group}.{name}" for name in _selectors(names.entries(group).values()))
     found.update(f"aqm.{name}" for name in _selectors(names.entries("aqm").values()))
     return frozenset(found)

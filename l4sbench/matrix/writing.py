@@ -53,11 +53,11 @@ def _point(point: Point, folder: Path) -> str:
 
 
 def _value(statement: Statement, folder: Path) -> str:
-    """Return a value; the path of a topology's file, or of a program, becomes relative to this folder."""
+    """Return a value; the path of a topology, a sender or a program becomes relative to this folder."""
     raw = statement.raw
     if not isinstance(raw, str):
         return _flow(raw)
-    if refers(statement.name, "topology") and is_path(raw):
+    if (refers(statement.name, "topology") or refers(statement.name, "send")) and is_path(raw):
         return _flow(_moved(raw, statement, folder))
     if refers(statement.name, "program"):
         program, space, rest = raw.strip().partition(" ")

@@ -24,7 +24,7 @@ from l4sbench.facts.factors import DEFAULT_LAB, refers
 from l4sbench.facts.traits import Needs
 from l4sbench.program.refusals import refusals
 from l4sbench.program.trial import seed_of
-from l4sbench.program.uses import Uses, executables, kernel_options, modules
+from l4sbench.program.uses import Uses, executables, kernel_options, modules, senders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -268,8 +268,13 @@ def _workloads(given: frozenset[str]) -> tuple[str, ...]:
 
 
 def executables_used(cells: Iterable[Cell]) -> frozenset[str]:
-    """Return the programs of the user's own that these cells run, by name."""
+    """Return the programs of the user's own and of senders that these cells run, by name."""
     return frozenset(name for cell in _samples(cells) for name in executables(cell))
+
+
+def senders_used(cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the senders that these cells use, by name."""
+    return frozenset(name for cell in _samples(cells) for name in senders(cell))
 
 
 def labs_used(cells: Iterable[Cell]) -> frozenset[str]:

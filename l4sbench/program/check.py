@@ -180,7 +180,7 @@ class _Shape:
         return tuple(
             (group, self.catalog.congestion_control(group.cc, f"{group.name}.cc"))
             for group in self.cell.groups
-            if group.cc is not None
+            if group.cc is not None and group.kind.by_tcp
         )
 
     def _of_ecn(self) -> Iterator[str]:

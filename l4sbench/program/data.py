@@ -13,8 +13,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
 from l4sbench.text.units import Duration
-from l4sbench.text.wording import quoted
-from l4sbench.traffic import DEFAULT_SEND, SENDS, Ready, Send
+from l4sbench.traffic import DEFAULT_SEND, Ready, Send, kind_of_send
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,13 +140,12 @@ class FlowRun:
 
     def __post_init__(self) -> None:
         """Raise ValueError if there is no such kind of traffic."""
-        if self.send not in SENDS:
-            raise ValueError(f"{quoted(self.send)} is not a valid kind of traffic")
+        kind_of_send(self.send)
 
     @property
     def kind(self) -> type[Send]:
         """Kind of its traffic."""
-        return SENDS[self.send]
+        return kind_of_send(self.send)
 
 
 @dataclass(frozen=True)

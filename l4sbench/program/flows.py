@@ -88,6 +88,8 @@ def _flow(
         family=placement.cell.family,
         bottleneck=placement.setting.rate,
         networks=(nodes[pair.sender].addresses[0].network, nodes[pair.receiver].addresses[0].network),
-        handle=lambda program: placement.executables[program].handle,
+        sender=group.send if group.kind.has_controls else "",
+        own_cc=placement.own_cc(group),
+        handle=lambda program: placement.catalog.executable(program).handle,
         draw=draw,
     ), start

@@ -91,17 +91,26 @@ class Placement:
         self.topology = topology.of_family(cell.family)
         self.queue: Queue = catalog.queue(cell.aqm)
         self._exports = catalog.exports
-        self.executables = catalog.executables
+        self.catalog = catalog
         self.setting = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
         places = topology.place(cell.nodes)
         self.groups = tuple(
             Placed(
                 group,
                 places[group.name],
-                None if group.cc is None else catalog.congestion_control(group.cc, f"{group.name}.cc"),
+                catalog.congestion_control(group.cc, f"{group.name}.cc")
+                if group.cc is not None and group.kind.by_tcp
+                else None,
             )
             for group in cell.groups
         )
+
+    def own_cc(self, group: Group) -> str:
+        """Return the name that a group's sender has for its congestion control; empty without a sender."""
+        if not group.kind.has_controls:
+            return ""
+        control = self.catalog.sender(group.send).control(group.cc or "")
+        return control.own if control else ""
 
     def on(self, node: str) -> Iterator[tuple[str, Placed]]:
         """Yield the groups that use a node, with the node's role in each."""

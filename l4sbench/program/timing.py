@@ -17,7 +17,7 @@ from l4sbench.facts.factors import name_of
 from l4sbench.program.trial import START_SPREAD_NS
 from l4sbench.text.parameters import DAY
 from l4sbench.text.units import Duration
-from l4sbench.traffic import OF_SEND, SENDS, Asked
+from l4sbench.traffic import OF_SEND, SENDS, Asked, Send, Sender
 from l4sbench.traffic.tools import IPERF3, LEAN, whole_seconds
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def _of_send(cell: Cell, group: Group) -> Iterator[Problem]:
     for name in OF_SEND:
         path = f"{group.name}.{name}"
         if path in cell.given and name not in (*kind.needs(), *kind.takes()):
-            having = ", ".join(one.name for one in SENDS.values() if name in (*one.needs(), *one.takes()))
+            kinds: tuple[type[Send], ...] = (*SENDS.values(), Sender)
+            having = ", ".join(one.name or "senders" for one in kinds if name in (*one.needs(), *one.takes()))
             hint = f"it applies to {having}; an axis of maps can set {group.name}.send and it together"
             yield Problem("", path, f"does not apply to {send}", hint)
 

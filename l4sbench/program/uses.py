@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The things that a cell uses: entries of the catalog, traffic tools, programs of the user's own."""
+"""The things that a cell uses: entries of the catalog, traffic tools, senders, programs of the user's own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from l4sbench.disk.executables import command_of
 from l4sbench.facts.factors import refers
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import tool_of
+from l4sbench.traffic.sender import PROGRAM
 from l4sbench.traffic.tools import LEAN
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class Uses(NamedTuple):
     @classmethod
     def of(cls, cell: Cell, traits: TestbedTraits) -> Uses:
         """Return the things that a cell uses on a testbed."""
-        queue, asked, *ccs = _named(cell.group_names, cell.given)(cell.factors)
+        by_tcp = zip(cell.group_names, cell.kinds, strict=True)
+        groups = tuple(group for group, kind in by_tcp if not kind.has_controls)
+        queue, asked, *ccs = _named(groups, cell.given)(cell.factors)
         tool = tool_of(asked, traits)
         return cls(queue, (LEAN,) if tool == LEAN else tools(cell, tool), tuple(ccs))
 
@@ -74,8 +77,15 @@ def kernel_options(used: Iterable[Entry]) -> set[str]:
 
 
 def executables(cell: Cell) -> frozenset[str]:
-    """Return the programs of the user's own that a cell runs, by name."""
-    return frozenset(command_of(str(cell.factors[name])).program for name in _commands(cell.given))
+    """Return the programs of the user's own and of senders that a cell runs, as the catalog names them."""
+    own = {command_of(str(cell.factors[name])).program for name in _commands(cell.given)}
+    return frozenset(own | {f"{PROGRAM}{name}" for name in senders(cell)})
+
+
+def senders(cell: Cell) -> frozenset[str]:
+    """Return the senders that a cell uses, by name."""
+    named = zip(cell.group_names, cell.kinds, strict=True)
+    return frozenset(str(cell.get(f"{group}.send")) for group, kind in named if kind.has_controls)
 
 
 @lru_cache(maxsize=1024)

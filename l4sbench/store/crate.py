@@ -51,6 +51,7 @@ FOLDERS: Final[Mapping[str, str]] = {
     "cells/": "A folder per cell and trial, with the raw files that the trial wrote",
     "catalog/": "Queues and congestion controls that came with the matrix",
     "executables/": "Programs that came with the matrix and sent flows",
+    "senders/": "Senders that came with the matrix, as their sources",
     "report/data/": "Time series of the page",
     "report/figures/": "Figures of the run",
 }

@@ -18,9 +18,9 @@ from l4sbench.errors import InputError, Problem
 
 _OWN: Final = (
     *("manifest.json", "matrix.yaml", ".lock"),
-    *("cells", "tables", "report", "catalog", "topologies", "executables"),
+    *("cells", "tables", "report", "catalog", "topologies", "executables", "senders"),
 )
-_READ: Final = ("catalog", "topologies", "executables")
+_READ: Final = ("catalog", "topologies", "executables", "senders")
 """Folders in which every file is read."""
 _WRITTEN: Final = ("tables", "report")
 

@@ -28,7 +28,7 @@ from l4sbench.text.wording import quoted
 Condition: TypeAlias = Mapping[str, tuple[Value, ...]]
 """Parameter -> values it may have; holds if every parameter has one of its values."""
 
-Reference: TypeAlias = Literal["", "queue", "cc", "topology", "workload", "program"]
+Reference: TypeAlias = Literal["", "queue", "cc", "send", "topology", "workload", "program"]
 
 HOUR: Final = Duration(3600 * 10**9)
 DAY: Final = Duration(24 * 3600 * 10**9)

@@ -72,9 +72,9 @@ class Exec(Send):
         def argv(side: str, text: str | None, network: str) -> tuple[str, ...]:
             if text is None:
                 return ()
-            command, json = command_of(text), f"{FOLDER}/{json_file(flow.id, side)}"
+            command, json = command_of(text), json_path(flow, side)
             filled = command.filled({**values, "interface": f"@{network}", "json": json})
-            return (f"{EXECUTABLE}{flow.handle(command.program)}", *filled)
+            return program_argv(flow, command.program, filled)
 
         at_sender, at_receiver = flow.networks
         return FlowCommands(
@@ -85,13 +85,28 @@ class Exec(Send):
 
     def problems(self, asked: Asked) -> Iterator[Problem]:
         """Yield the problems of a trial without packets, and of a placeholder without a value."""
-        if not asked.captured:
-            message = f"send: {EXEC} is measured by packets, and this cell keeps none"
-            yield Problem("", f"{asked.group}.send", message, "write capture: headers")
+        yield from measured_by_packets(asked, f"send: {EXEC}")
         for name, text in (("exec_sender", self.exec_sender), ("exec_receiver", self.exec_receiver)):
             if text is not None and self.codepoint is None and command_of(text).placeholders & OF_CODEPOINT:
                 message = "has {ecn} or {codepoint}, and the group states no codepoint"
                 yield Problem("", f"{asked.group}.{name}", message, f"write {asked.group}.codepoint: ect1")
+
+
+def program_argv(flow: Flow, program: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command of a program that nodes are given for the trial, by its name in the catalog."""
+    return (f"{EXECUTABLE}{flow.handle(program)}", *arguments)
+
+
+def json_path(flow: Flow, side: str) -> str:
+    """Return the path of a program's JSON as a word of its command."""
+    return f"{FOLDER}/{json_file(flow.id, side)}"
+
+
+def measured_by_packets(asked: Asked, what: str) -> Iterator[Problem]:
+    """Yield the problem of a trial that keeps no packets, by which flows of such programs are measured."""
+    if not asked.captured:
+        message = f"{what} is measured by packets, and this cell keeps none"
+        yield Problem("", f"{asked.group}.send", message, "write capture: headers")
 
 
 def json_file(flow: str, side: str) -> str:

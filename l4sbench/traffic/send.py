@@ -46,6 +46,8 @@ class Flow:
         address: IP address of its receiver.
         port: Port of its receiver.
         kernel_cc: Kernel name of its congestion control; empty if the kernel's TCP does not send it.
+        sender: Name of its sender; empty if it is of a kind of traffic.
+        own_cc: Name that its sender has for its congestion control; empty without a sender.
         length: How long it lasts.
         index: Number in its group, from 0.
         family: Version of IP of its packets.
@@ -61,6 +63,8 @@ class Flow:
     port: int
     kernel_cc: str
     length: Duration
+    sender: str = ""
+    own_cc: str = ""
     index: int = 0
     family: Family = Family.IPV4
     bottleneck: Rate = Rate(1)
@@ -165,6 +169,7 @@ class Send(ABC):
         name: The kind's name.
         about: What it is, in a few words, as the meaning of the factor `send` lists it.
         by_tcp: True if the kernel's TCP sends it, so that the group has a congestion control and ECN.
+        has_controls: True if it has congestion controls of its own, so that the group names one.
         one_connection: True if each flow is one TCP connection, whose sockets are sampled.
         transports: Protocols of its packets.
         by_iperf3: True if iperf3 can send it; lab-traffic can send all that have no tool of their own.
@@ -181,6 +186,7 @@ class Send(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     by_tcp: ClassVar[bool] = False
+    has_controls: ClassVar[bool] = False
     one_connection: ClassVar[bool] = False
     transports: ClassVar[tuple[Transport, ...]] = ("tcp",)
     by_iperf3: ClassVar[bool] = False

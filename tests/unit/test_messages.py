@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fablib_slices import load_slice_file
 from l4sbench.app.prepare import require_possible
 from l4sbench.catalog.reader import read_entry
+from l4sbench.catalog.senders import read_sender
 from l4sbench.disk.document import read
 from l4sbench.disk.workloads import read_workload
 from l4sbench.errors import InputError, Problem
@@ -55,6 +56,7 @@ READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
     "rules": lambda path, _: read_rule(path),
     "senders": lambda path, _: load_candidate(path),
     "slices": lambda path, _: load_slice_file(path),
+    "stacks": lambda path, _: read_sender(path),
     "standards": lambda path, _: load_sheet(str(path)),
     "topologies": lambda path, _: find_topology(str(path)),
     "workloads": lambda path, _: read_workload(path),
@@ -86,6 +88,7 @@ GOOD: Final = {
     "margins": ROOT / "reports" / "compare" / "default.yml",
     "modules": ROOT / "kernels" / "tcp_prague" / "module.yml",
     "rules": ROOT / "reports" / "result" / "rules" / "l4sbench1.yml",
+    "stacks": ROOT / "senders" / "quinn" / "sender.yml",
     "standards": ROOT / "reports" / "published" / "standards" / "rfc9331.yml",
     "topologies": ROOT / "matrices" / "topologies" / "parking-lot.yml",
 }
