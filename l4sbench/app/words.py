@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from l4sbench.app.pages import glossary
 from l4sbench.app.shipped import Shipped, ShippedMatrix, ShippedSheet
 from l4sbench.catalog.describe import Description, described, facts
+from l4sbench.catalog.senders import SENDER_FILE
 from l4sbench.disk import assets
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, did_you_mean
@@ -21,6 +22,7 @@ from l4sbench.topology import find_topology, is_path, offered, topology
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CatalogEntry
+    from l4sbench.catalog.senders import SenderEntry
     from l4sbench.topology import Topology
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
@@ -36,8 +38,8 @@ class Term:
 
     Attributes:
         name: as matrices and commands state it.
-        kind: `queue`, `congestion control`, `factor`, `parameter`, `key of a matrix`, `rule`, `matrix`,
-            `topology`, `workload`, `sheet`, `row of a sheet` or, of the glossary, `word`.
+        kind: `queue`, `congestion control`, `sender`, `factor`, `parameter`, `key of a matrix`, `rule`,
+            `matrix`, `topology`, `workload`, `sheet`, `row of a sheet` or, of the glossary, `word`.
         about: a sentence or more.
         facts: pairs of heading and text.
         params: parameters of a queue or congestion control.
@@ -55,6 +57,7 @@ class Term:
 KINDS: Final[Mapping[str, str]] = {
     "queue": "queue",
     "cc": "congestion control",
+    "sender": "sender",
     "factor": "factor",
     "parameter": "parameter",
     "key": "key of a matrix",
@@ -69,6 +72,7 @@ KINDS: Final[Mapping[str, str]] = {
 LISTS: Final[Mapping[str, str]] = {
     "queues": "queues at the bottleneck, for the factor aqm",
     "ccs": f"congestion controls, for the factor {GROUP}.cc",
+    "senders": f"senders such as QUIC stacks, for the factor {GROUP}.send",
     "factors": "factors of cells and flow groups",
     "rules": "rules for verdicts",
     "matrices": "matrices that ship with l4sbench",
@@ -146,6 +150,8 @@ def _words(catalog: Catalog) -> Iterator[Term]:
     for kind, entries in (("queue", catalog.queues), ("congestion control", catalog.congestion_controls)):
         for entry in entries.values():
             yield Term(entry.name, kind, entry.about, _entry_facts(entry), _params(entry))
+    for sender in catalog.senders.values():
+        yield Term(sender.name, "sender", sender.stated.about, _sender_facts(sender))
     for factor in _factors():
         yield Term(factor.name, "factor", f"{factor.meaning}.", _param_facts(factor))
     yield from _parameters("aqm", catalog.queues.values())
@@ -200,6 +206,22 @@ def _drawn(found: Topology) -> Term:
 def _entry_facts(entry: CatalogEntry) -> Facts:
     file = str(entry.folder / "module.yml")
     return (("label", entry.label), *facts(entry), ("source", "; ".join(entry.sources)), ("file", file))
+
+
+def _sender_facts(sender: SenderEntry) -> Facts:
+    stated = sender.stated
+    first, *_ = stated.ccs
+    return (
+        ("label", stated.label),
+        ("version", stated.version),
+        ("licence", stated.licence),
+        ("in a matrix", f"{GROUP}: {{send: {sender.name}, cc: {first}}}, and capture: headers"),
+        *((f"cc {own}", cc.about) for own, cc in stated.ccs.items()),
+        ("codepoints", ", ".join(stated.codepoints)),
+        ("built", "yes" if sender.program.is_built else f"no; l4sbench senders build {sender.name}"),
+        ("source", "; ".join(stated.sources)),
+        ("file", str(sender.folder / SENDER_FILE)),
+    )
 
 
 def _params(entry: CatalogEntry) -> tuple[Description, ...]:
@@ -269,6 +291,21 @@ def ccs(catalog: Catalog) -> list[Row]:
             "about": control.about,
         }
         for control in catalog.congestion_controls.values()
+    ]
+
+
+def senders(catalog: Catalog) -> list[Row]:
+    """Return a row for every sender."""
+    return [
+        {
+            "sender": sender.name,
+            "version": sender.stated.version,
+            "ccs": ", ".join(sender.stated.ccs),
+            "codepoints": ", ".join(sender.stated.codepoints),
+            "built": "yes" if sender.program.is_built else "no",
+            "about": sender.stated.about,
+        }
+        for sender in catalog.senders.values()
     ]
 
 

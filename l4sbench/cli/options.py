@@ -72,14 +72,14 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
 
 
 def add_catalog(parser: argparse.ArgumentParser) -> None:
-    """Add --catalog: folders with further queues and congestion controls."""
+    """Add --catalog: folders with further queues, congestion controls and senders."""
     parser.add_argument(
         "--catalog",
         action="append",
         default=[],
         type=Path,
         metavar="DIR",
-        help="a folder with further queues and congestion controls, one folder each; may be repeated",
+        help="a folder with further queues, congestion controls or senders, one folder each; may be repeated",
     )
 
 

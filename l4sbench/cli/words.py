@@ -70,7 +70,7 @@ def add_parser(commands: Subparsers) -> None:
         nargs="+",
         metavar="NAME",
         help="its name, or the part of it behind the dot; before it, if you like, what it is: queue, cc, "
-        "factor, parameter, key, rule, matrix, topology, workload or sheet",
+        "sender, factor, parameter, key, rule, matrix, topology, workload or sheet",
     )
     explaining.add_argument("--json", action="store_true", help="print everything as JSON")
     add_catalog(explaining)
@@ -141,7 +141,8 @@ def _rows(args: argparse.Namespace) -> Sequence[Row]:
     if args.what in plain:
         return plain[args.what]()
     catalog = Catalog.load(args.catalog)
-    return words.queues(catalog) if args.what == "queues" else words.ccs(catalog)
+    of_catalog = {"queues": words.queues, "ccs": words.ccs, "senders": words.senders}
+    return of_catalog[args.what](catalog)
 
 
 def _runs(args: argparse.Namespace) -> list[Row]:

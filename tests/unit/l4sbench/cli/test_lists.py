@@ -36,7 +36,7 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("what", ["queues", "ccs", "factors", "rules", "topologies", "matrices"])
+@pytest.mark.parametrize("what", ["queues", "ccs", "senders", "factors", "rules", "topologies", "matrices"])
 def test_a_terminal_of_80_columns_shows_every_word(
     what: str, narrow: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
