@@ -572,22 +572,30 @@ def _write_catalog(folder: Path, catalog: Catalog, *, full: bool) -> list[str]:
         if not full:
             raise
         problems.append(error.problems[0].message)
-    rows: list[dict[str, object]] = []
-    for name in _names(trials, ["aqm"]):
-        queue = catalog.queues.get(name)
-        if queue is not None:
-            own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s, "panels": None}
-            rows.append({"kind": "queue", "name": name, **own, "about": queue.about, "digest": queue.digest})
-    for name in _names(trials, [column for column in trials.columns if name_of(column).key == "cc"]):
-        cc = catalog.congestion_controls.get(name)
-        if cc is not None:
-            panels = json.dumps(dict(cc.exports.panels)) if cc.exports and cc.exports.panels else None
-            own = {"label": cc.label, "family": None, "l4s": cc.l4s, "panels": panels}
-            rows.append({"kind": "cc", "name": name, **own, "about": cc.about, "digest": cc.digest})
+    rows = list(_catalog_rows(trials, catalog))
     now = pl.DataFrame(rows, schema=had.schema) if rows else had.clear()
     whole = pl.concat([now, had.join(now, on=["kind", "name"], how="anti")])
     tables.write("catalog", [tables.conform("catalog", whole).lazy()], path)
     return problems
+
+
+def _catalog_rows(trials: pl.DataFrame, catalog: Catalog) -> Iterator[dict[str, object]]:
+    """Yield the rows of the queues and congestion controls that trials name, those of senders among them."""
+    for name in _names(trials, ["aqm"]):
+        queue = catalog.queues.get(name)
+        if queue is not None:
+            own = {"label": queue.label, "family": queue.family, "l4s": queue.l4s, "panels": None}
+            yield {"kind": "queue", "name": name, **own, "about": queue.about, "digest": queue.digest}
+    of_senders = {name: one for one in catalog.senders.values() for name in one.controls}
+    for name in _names(trials, [column for column in trials.columns if name_of(column).key == "cc"]):
+        if (cc := catalog.congestion_controls.get(name)) is not None:
+            panels = json.dumps(dict(cc.exports.panels)) if cc.exports and cc.exports.panels else None
+            own = {"label": cc.label, "family": None, "l4s": cc.l4s, "panels": panels}
+            yield {"kind": "cc", "name": name, **own, "about": cc.about, "digest": cc.digest}
+        elif (sender := of_senders.get(name)) is not None:
+            control = sender.controls[name]
+            own = {"label": control.label, "family": None, "l4s": control.l4s, "panels": None}
+            yield {"kind": "cc", "name": name, **own, "about": control.about, "digest": sender.digest}
 
 
 def _names(trials: pl.DataFrame, columns: list[str]) -> list[str]:

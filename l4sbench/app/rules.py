@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.traffic import kind_of_send
 
 if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
@@ -87,10 +88,15 @@ def _lacking(
     message += f"the matrix has no group{plural} {wanted}"
     where = "" if asked else matrix.places.get("rule") or f"{matrix.path}:1:1"
     factors = matrix.asked[0].factors
-    bulk = tuple(group for group in groups if factors.get(f"{group}.send", BULK) == BULK)
+    bulk = tuple(group for group in groups if _competes(factors.get(f"{group}.send")))
     if len(bulk) < 2:
         return Problem(where, "rule", message, "write rule: none for a matrix without verdicts")
     return Problem(where, "roles", message, f"write {_suggested(matrix, bulk)}, or rule: none")
+
+
+def _competes(send: object) -> bool:
+    """Return True for what sends as fast as its congestion control lets it: bulk flows, and senders."""
+    return send in {None, BULK} or kind_of_send(str(send)).has_controls
 
 
 def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
@@ -98,7 +104,7 @@ def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
     for group in (rule.l4s, rule.classic):
         name = f"{group}.send"
         found = (cell.get(name) for cell in matrix.asked)
-        send = next((send for send in found if send not in {None, BULK}), None)
+        send = next((send for send in found if not _competes(send)), None)
         if send is not None:
             message = (
                 f"rule {rule.rule} compares what two groups get that send bulk, but {group} sends {send}"
@@ -111,7 +117,8 @@ def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
 def _suggested(matrix: Matrix, groups: tuple[str, ...]) -> str:
     """Return the key `roles` that the matrix probably means, by which of its groups are L4S."""
     controls, cell = matrix.catalog.congestion_controls, matrix.asked[0]
-    is_l4s = {group: controls[str(cell.factors[f"{group}.cc"])].l4s for group in groups}
+    named = {group: controls.get(str(cell.factors[f"{group}.cc"])) for group in groups}
+    is_l4s = {group: control is not None and control.l4s for group, control in named.items()}
     l4s = next((group for group in groups if is_l4s[group]), groups[0])
     classic = next((group for group in groups if group != l4s and not is_l4s[group]), None)
     classic = classic or next(group for group in groups if group != l4s)

@@ -28,6 +28,7 @@ from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import column_by, sheets, slugged, usual_by
 from reports.published import compare
 from reports.result.cells import captured
+from reports.result.load import OF_PROGRAMS
 from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def chosen(
         return []
     goodput = pl.col(result.rule.value if isinstance(result, Decision) else "goodput_mbps")
     sampled = tables.scan("sockets").select("cell", "trial").unique().collect()
-    of_programs = tables.flows.filter(pl.col("send") == "exec").select("cell", "trial")
+    of_programs = tables.flows.filter(OF_PROGRAMS).select("cell", "trial")
     sampled = pl.concat([sampled, of_programs]).unique()
     own = tables.groups.filter(pl.col("group") == result.pair[0])
     own = own.join(sampled, on=["cell", "trial"], how="semi").sort("cell", "trial")

@@ -23,6 +23,7 @@ from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.style import DASHES, Theme, config
 from reports.result.labels import Setting
+from reports.result.load import OF_PROGRAMS
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
@@ -289,7 +290,7 @@ def _of_programs(tables: RunTables, spans: pl.DataFrame, sockets: pl.DataFrame) 
     nothing = pl.DataFrame(schema={"at": pl.UInt32, "group": pl.String, **_COUNTED})
     places = spans.select("at", "cell", "trial", "end_s", pl.col("bin_ms").alias("wide"))
     keys = ["cell", "trial", "flow"]
-    own = tables.flows.filter(pl.col("send") == "exec").select(*keys).join(places, on=keys[:2])
+    own = tables.flows.filter(OF_PROGRAMS).select(*keys).join(places, on=keys[:2])
     own = own.join(sockets.select("at", "flow").unique(), on=["at", "flow"], how="anti")
     if own.is_empty():
         return nothing

@@ -17,6 +17,8 @@ from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.catalog.outside import CATALOG
 from l4sbench.errors import InputError
+from l4sbench.traffic import DEFAULT_SEND, SENDS
+from l4sbench.traffic.exec import EXEC
 
 if TYPE_CHECKING:
     from l4sbench.facts.factors import FactorColumn
@@ -27,8 +29,12 @@ PART_ROWS: Final = 250_000
 COUNTED: Final = pl.col("left_out").is_null()
 """Condition that a flow of table `flows` counts in its group's figures."""
 
-BULK: Final = pl.col("send").is_null() | (pl.col("send") == "bulk")
-"""Condition that a flow of table `flows` sends as fast as it can; null in tables older than other kinds."""
+BULK: Final = pl.col("send").is_null() | ~pl.col("send").is_in(sorted(SENDS.keys() - {DEFAULT_SEND}))
+"""Condition that a flow of table `flows` sends as fast as it can: bulk, or a sender by its name; null in
+tables older than other kinds."""
+
+OF_PROGRAMS: Final = ~pl.col("send").is_in(sorted(SENDS.keys() - {EXEC}))
+"""Condition that a flow of table `flows` is of a program: a user's own, or a sender."""
 
 
 def joined(trials: pl.DataFrame) -> pl.DataFrame:
