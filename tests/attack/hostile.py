@@ -945,6 +945,19 @@ def _places(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
     return {"commands": (rng.choice(commands),), "exits": (0, 2, 3)}
 
 
+def _questions(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
+    """Make questions to the atlas: keys with nasty values, and nasty plain words."""
+    words = ["aqm=fifo", "rate=20mbit", "rtt=15ms", "buffer_bdp=2", "against=cubic", "to=prague"]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        text = rng.choice(TEXTS) if rng.random() < 0.5 else str(rng.choice((*NUMBERS, *FLOATS)))
+        key = rng.choice(("aqm", "rate", "rtt", "buffer_bdp", "against", "ecn", "min_qlen_step", "x", ""))
+        words.append(
+            rng.choice((f"{key}={text}", text, f"{text}mbit", f"{text}ms", f"{text} BDP", "1" * 2000))
+        )
+    rng.shuffle(words)
+    return {"commands": (("ask", "--", *words[: rng.randrange(1, len(words) + 1)]),)}
+
+
 KINDS: Final[Mapping[str, Maker]] = {
     "matrices": _matrices,
     "catalogs": _catalogs,
@@ -954,6 +967,7 @@ KINDS: Final[Mapping[str, Maker]] = {
     "bundles": _bundles,
     "runs": _runs,
     "places": _places,
+    "questions": _questions,
 }
 
 
