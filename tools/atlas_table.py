@@ -130,14 +130,15 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
     if run is None:
         yield from blanks.values()
         return
+    with tempfile.TemporaryDirectory() as folder:
+        decision = StoredRun(_collected(run.path, Path(folder)), prepared.whole).decide()
+    # read after the tables, so that the software of each of their trials is known
     made: dict[str, set[str]] = defaultdict(set)
     cost_s: dict[str, float] = defaultdict(float)
     for ending in run.endings(cells):
         found = json.loads((ending.raw.parent / "trial.json").read_bytes())["identity"]
         made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
         cost_s[ending.cell_id] += ending.wall_s
-    with tempfile.TemporaryDirectory() as folder:
-        decision = StoredRun(_collected(run.path, Path(folder)), prepared.whole).decide()
     judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
     sources: dict[Column, str] = {}
     for cell_id, blank in blanks.items():
