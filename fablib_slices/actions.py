@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,17 +105,19 @@ class Actions:
             TestbedError: FABRIC refuses, or its answer has no times that can be read.
         """
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+        parts = replace(spec, site=site).at_sites
+        place = ", ".join(parts)
         answer = self._ask(
-            f"room at {site}",
+            f"room at {place}",
             lambda manager: manager.find_resource_slot(
                 start=start,
                 end=start + timedelta(days=min(days, MOST_DAYS)) - timedelta(minutes=1),
                 duration=spec.hours,
-                resources=[_resources(spec, site)],
+                resources=[_resources(part, name) for name, part in parts.items()],
                 max_results=1,
             ),
         )
-        return tuple(_slots_in(answer, site))
+        return tuple(_slots_in(answer, place))
 
     def publish(self, file: Path, title: str, about: str, tags: Sequence[str]) -> str:
         """Make an artifact with a file, or add the file to the one of this title, and return its id.

@@ -158,9 +158,10 @@ def _offers(spec: SliceSpec, facts: FabricFacts) -> Iterator[Problem]:
             hint = suggest(nic, sorted(models))
             yield Problem("", "nic", f"FABRIC has no component {nic}", hint)
     sites = [site.name for site in facts.sites or ()]
-    if facts.sites is not None and spec.site not in {"auto", *sites}:
-        hint = suggest(spec.site, sorted(sites))
-        yield Problem("", "site", f"FABRIC has no site {spec.site}", hint)
+    for name in spec.at_sites if facts.sites is not None else ():
+        if name not in {"auto", *sites}:
+            path = "site" if name == spec.site else f"sites.{name}"
+            yield Problem("", path, f"FABRIC has no site {name}", suggest(name, sorted(sites)))
 
 
 def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
@@ -201,6 +202,8 @@ def _permissions(spec: SliceSpec, tags: Collection[str]) -> Iterator[Problem]:
         lease = f"a lease of {spec.hours} h instead of {most_hours} h"
         instead = f"--hours {most_hours} goes without, and `run` renews at half of it, or "
         yield from missing("hours", lease, LONG_LEASE, instead=instead)
+    if len(spec.at_sites) > 1:
+        yield from missing("sites", "a slice at several sites", "Slice.Multisite")
     if spec.switches:
         yield from missing("switch", "a programmable switch", "Switch.P4")
 
@@ -214,12 +217,13 @@ def _capacity(spec: SliceSpec, sites: Sequence[Site]) -> Iterator[Problem]:
             hint += "smaller machines, or later"
             yield Problem("", "site", "no site has room for this slice now", hint)
         return
-    chosen = next((site for site in sites if site.name == spec.site), None)
-    if chosen is None:
-        return
-    other = site_with_room(spec, sites)
-    for lack in lacking(spec, chosen):
-        yield Problem("", "site", f"{chosen.name}: {lack}", f"{other} has room" if other else None)
+    by_name = {site.name: site for site in sites}
+    for name, part in spec.at_sites.items():
+        lacks = tuple(lacking(part, by_name[name])) if name in by_name else ()
+        other = site_with_room(part, sites) if lacks else None
+        for lack in lacks:
+            path = "site" if name == spec.site else f"sites.{name}"
+            yield Problem("", path, f"{name}: {lack}", f"{other} has room" if other else None)
 
 
 def _lifetimes(facts: FabricFacts, run_s: float) -> Iterator[Problem]:

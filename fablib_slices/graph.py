@@ -92,7 +92,7 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
     for vm in spec.vms:
         nodes[vm.name] = made.add_node(
             name=vm.name,
-            site=site,
+            site=vm.site or site,
             cores=vm.cores,
             ram=vm.ram_gb,
             disk=vm.disk_gb,
@@ -110,7 +110,7 @@ def _fill(made: Any, spec: SliceSpec, site: str) -> None:
             if not own:
                 own += _in_order(nodes[node].add_component(model=net.nic, name=net.name))
             ports.append(own.pop(0))
-        made.add_l2network(name=net.name, interfaces=ports)
+        made.add_l2network(name=net.name, interfaces=ports, type="L2STS" if spec.crosses(net) else None)
 
 
 def _in_order(part: Any) -> list[Any]:

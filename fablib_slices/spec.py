@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Slices as plain data: machines, switches and networks of a topology, at a site."""
+"""Slices as plain data: machines, switches and networks of a topology, at one site or several."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 DEFAULT_IMAGE: Final = "default_debian_13"
+SHARED_NIC: Final = "NIC_Basic"
+"""A share of a card. A network between sites takes several of one site only from different hosts."""
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]{1,254}$"
 """Names that FABRIC's information model accepts (fabric_fim), limited to ASCII and without a leading dot,
@@ -101,6 +104,7 @@ class SliceFile(Strict):
         slice: Name, unique among the user's slices.
         topology: Topology the slice is made for, or the path of its file, relative to this one.
         site: FABRIC site; `auto` picks one that has room.
+        sites: Nodes at other sites than that one, by site; a network then has nodes at two sites at most.
         hours: Lease to request.
         cores, ram_gb, disk_gb, image: Properties of every machine.
         nodes: Properties of single machines, by the topology's node.
@@ -113,13 +117,14 @@ class SliceFile(Strict):
     slice: Annotated[str, AfterValidator(_slice_name)]
     topology: Annotated[str, AfterValidator(_topology_name)] = "line6"
     site: str = "auto"
+    sites: Mapping[str, tuple[str, ...]] = {}
     hours: Annotated[int, Field(ge=1)] = 24
     cores: Annotated[int, Field(ge=1)] = 4
     ram_gb: Annotated[int, Field(ge=1)] = 16
     disk_gb: Annotated[int, Field(ge=1)] = 50
     image: str = DEFAULT_IMAGE
     nodes: Mapping[str, VmWishes] = {}
-    nic: str = "NIC_Basic"
+    nic: str = SHARED_NIC
     kernel: Annotated[str, AfterValidator(_kernel)] = DISTRIBUTION
     pin: bool = False
     switch: SwitchWishes | None = None
@@ -127,7 +132,10 @@ class SliceFile(Strict):
 
 @dataclass(frozen=True)
 class VmSpec:
-    """A virtual machine; `role` is the part its node plays (`sender`, `receiver`, `delay`, `router`)."""
+    """A virtual machine; `role` is the part its node plays (`sender`, `receiver`, `delay`, `router`).
+
+    `site` is empty where it is the slice's.
+    """
 
     name: str
     role: str
@@ -135,6 +143,7 @@ class VmSpec:
     ram_gb: int
     disk_gb: int
     image: str
+    site: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,7 +186,7 @@ class NetSpec:
 
 @dataclass(frozen=True)
 class SliceSpec:
-    """A slice at one site.
+    """A slice at a site, some of whose machines may be at others.
 
     `kernel` is what its machines run, as `KernelWish` has it; `pin`: they are bound to CPUs of their hosts.
     """
@@ -193,6 +202,30 @@ class SliceSpec:
     pin: bool = False
 
     @property
+    def at_sites(self) -> Mapping[str, SliceSpec]:
+        """Its parts by site, each with the machines and ends of networks there; switches are at its own."""
+        names = dict.fromkeys((self.site, *(vm.site or self.site for vm in self.vms)))
+        return {name: self._part(name) for name in names}
+
+    def _part(self, site: str) -> SliceSpec:
+        vms = tuple(vm for vm in self.vms if (vm.site or self.site) == site)
+        switches = self.switches if site == self.site else ()
+        here = {node.name for node in (*vms, *switches)}
+        nets = tuple(
+            replace(net, nodes=tuple(node for node in net.nodes if node in here)) for net in self.nets
+        )
+        return replace(self, site=site, vms=vms, switches=switches, nets=nets)
+
+    def crosses(self, net: NetSpec) -> bool:
+        """Return True if a network has nodes at several sites."""
+        return sum(any(node in net.nodes for node in part.names) for part in self.at_sites.values()) > 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its machines and switches."""
+        return tuple(node.name for node in (*self.vms, *self.switches))
+
+    @property
     def digest(self) -> str:
         """Digest over what is reserved, but for the lease and the site.
 
@@ -201,6 +234,9 @@ class SliceSpec:
         own = asdict(self)
         for name in ("name", "hours", "site", "kernel", "pin"):
             del own[name]
+        for vm in own["vms"]:
+            if not vm["site"]:  # as before there were several sites
+                del vm["site"]
         for switch in own["switches"]:
             del switch["ports"], switch["enter"]
         text = json.dumps(own, sort_keys=True, separators=(",", ":"))
@@ -287,12 +323,39 @@ def _flaws(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
         for network in sorted(wishes.switch.ports.keys() - networks):
             hint = f"there are {', '.join(sorted(networks))}"
             yield Flaw(("switch", "ports", network), f"{switch} is not on {network}", hint)
+    yield from _flaws_of_sites(topology, wishes)
     if switch in nodes and switch in wishes.nodes:
         yield Flaw(("nodes", switch), f"{switch} is a switch, which has no size and no image", "remove it")
 
 
+def _flaws_of_sites(topology: Topology, wishes: SliceFile) -> Iterator[Flaw]:
+    nodes = [node.name for node in topology.nodes]
+    placed: dict[str, str] = {}
+    for site, names in wishes.sites.items():
+        for number, name in enumerate(names):
+            path: KeyPath = ("sites", site, number)
+            if name not in nodes:
+                yield Flaw(path, f"topology {topology.name} has no node {quoted(name)}", suggest(name, nodes))
+            elif wishes.switch and name == wishes.switch.node:
+                yield Flaw(path, f"{name} is a switch, which is at the slice's own site", "use site for it")
+            elif placed.setdefault(name, site) != site:
+                yield Flaw(path, f"{name} is at {placed[name]} already")
+    if wishes.sites and wishes.site == "auto":
+        yield Flaw(("sites",), "the other nodes have no site of their own", "name it by site")
+        return
+    for net in topology.networks:
+        found = Counter(placed.get(node, wishes.site) for node in net.nodes)
+        if len(found) > 2:
+            hint = "FABRIC's networks between sites (L2STS) connect two"
+            yield Flaw(("sites",), f"{net.name} would be at {', '.join(sorted(found))}", hint)
+        elif len(found) == 2 and max(found.values()) > 1 and wishes.nic == SHARED_NIC:
+            hint = "cross where each side has one node (delay and router), or choose another nic"
+            yield Flaw(("sites",), f"{net.name} would have several {SHARED_NIC} at one of two sites", hint)
+
+
 def _vm(name: str, topology: Topology, wishes: SliceFile) -> VmSpec:
     own = wishes.nodes.get(name, VmWishes())
+    away = (site for site, names in wishes.sites.items() if name in names and site != wishes.site)
     return VmSpec(
         name=name,
         role=topology.by_name[name].role,
@@ -300,6 +363,7 @@ def _vm(name: str, topology: Topology, wishes: SliceFile) -> VmSpec:
         ram_gb=own.ram_gb or wishes.ram_gb,
         disk_gb=own.disk_gb or wishes.disk_gb,
         image=own.image or wishes.image,
+        site=next(away, ""),
     )
 
 

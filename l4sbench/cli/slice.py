@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -220,7 +221,8 @@ def plan(args: argparse.Namespace) -> int:
         {"node": switch.name, "role": switch.role, "size": switch.kind, "image": switch.program or ""}
         for switch in spec.switches
     ]
-    place = "a site with enough free resources" if site == "auto" else site
+    places = ", ".join(replace(spec, site=site).at_sites)
+    place = "a site with enough free resources" if site == "auto" else places
     answer(f"slice {spec.name} at {place}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
     answer("\n".join(as_table(machines)))
     answer(f"kernel: {choice_of(spec)}")
@@ -231,8 +233,6 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _as_document(spec: SliceSpec, site: str | None) -> dict[str, object]:
-    from dataclasses import asdict
-
     return {**asdict(spec), "site": site, "digest": spec.digest}
 
 

@@ -225,6 +225,11 @@ class Fabric:
             raise RefusedError(
                 500, "Policy Violation: Your project is lacking Switch.P4 tag to provision a P4 switch."
             )
+        sites = {node.site for node in topology.nodes.values()}
+        if len(sites) > 1 and "Slice.Multisite" not in self.faults.tags:
+            raise RefusedError(
+                500, "Policy Violation: Your project is lacking Slice.Multisite tag to use several sites."
+            )
         end = self.lease_end(query["lease_end_time"][-1])
         made = Slice(
             id=str(uuid.uuid4()),

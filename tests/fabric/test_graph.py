@@ -106,6 +106,22 @@ def test_what_the_model_refuses_is_bad_input() -> None:
         slice_graph(wrong)
 
 
+def test_networks_between_sites_are_of_another_kind() -> None:
+    away = {"UTAH": ("router", "rx-l4s", "rx-classic")}
+    spec = spec_of(topology("line6"), SliceFile(slice="planned", site="STAR", sites=away))
+    made = structure(slice_graph(spec))
+    assert {name: net["kind"] for name, net in made["networks"].items()} == {
+        "net-tx": "L2Bridge",
+        "net-mid": "L2STS",
+        "net-rx": "L2Bridge",
+    }
+    sites = {name: node["site"] for name, node in made["nodes"].items()}
+    assert {name for name, site in sites.items() if site == "UTAH"} == set(away["UTAH"])
+    shared = [replace(vm, site="UTAH" if vm.role == "receiver" else "") for vm in spec.vms]
+    with pytest.raises(InputError, match="does not support multiple NIC_Basic interfaces"):
+        slice_graph(replace(spec, vms=tuple(shared)))
+
+
 def test_images_are_those_of_fabrics_list() -> None:
     class Fablib:
         """The library's answers: the downloaded list, or its table."""

@@ -279,6 +279,20 @@ def test_a_site_is_found_where_none_is_named(slices: Slices, spec: SliceSpec) ->
     assert {machine.site for machine in found.machines} == {"TACC"}
 
 
+def test_machines_are_at_the_sites_that_a_file_names(
+    slices: Slices, spec: SliceSpec, standin: StandIn
+) -> None:
+    standin.faults(tags=["VM.NoLimit", "Slice.Multisite"])
+    away = tuple(replace(vm, site="TACC") if vm.role in {"router", "receiver"} else vm for vm in spec.vms)
+    wanted = replace(spec, site="STAR", vms=away)
+    assert preflight(wanted, slices.facts(), run_s=3600) == ()
+    found = slices.up(wanted, **FAST)
+    behind = {"router", "rx-l4s", "rx-classic"}
+    assert {machine.name: machine.site for machine in found.machines} == {
+        vm.name: "TACC" if vm.name in behind else "STAR" for vm in spec.vms
+    }
+
+
 def test_machines_get_the_key_and_become_an_inventory(
     slices: Slices, spec: SliceSpec, standin: StandIn, tmp_path: Any
 ) -> None:

@@ -49,6 +49,29 @@ def test_nothing_is_wrong_with_a_plain_slice() -> None:
     assert found(spec()) == []
 
 
+AWAY = {"NCSA": ("router", "rx-l4s", "rx-classic")}
+FAR = replace(FACTS, tags={"VM.NoLimit", "Slice.Multisite"})
+
+
+def test_a_slice_at_several_sites_needs_room_at_each_and_a_permission() -> None:
+    made = spec(sites=AWAY)
+    assert found(made, FAR) == []
+    assert found(made) == ["sites: a slice at several sites needs the project tag Slice.Multisite"]
+    assert {site: sorted(part.names) for site, part in made.at_sites.items()} == {
+        "STAR": ["delay", "tx-classic", "tx-l4s"],
+        "NCSA": ["router", "rx-classic", "rx-l4s"],
+    }
+    assert [net.name for net in made.nets if made.crosses(net)] == ["net-mid"]
+    full = replace(STAR, name="NCSA", cores=11)
+    assert found(made, replace(FAR, sites=(STAR, full))) == ["sites.NCSA: NCSA: 11 cores free, 12 needed"]
+    assert found(spec(sites={"MOON": AWAY["NCSA"]}), FAR) == ["sites.MOON: FABRIC has no site MOON"]
+
+
+def test_where_machines_are_is_a_part_of_a_slice_only_if_a_file_places_them() -> None:
+    assert spec().digest == spec(site="NCSA").digest == spec(sites={"STAR": ("rx-l4s",)}).digest
+    assert spec().digest != spec(sites=AWAY).digest
+
+
 def test_small_machines_need_no_permission() -> None:
     nothing = replace(FACTS, tags=())
     assert found(spec(cores=2, ram_gb=8, disk_gb=10), nothing) == []
