@@ -273,7 +273,7 @@ PAUSES_FILE = "pauses.json"
 
 
 @dataclass(frozen=True)
-class Pauses:
+class NodePauses:
     """Pauses of a node, in which what it sends waits, one after the other while flows run.
 
     Attributes:
@@ -314,7 +314,7 @@ class Program:
     readback: tuple[Readback, ...] = ()
     expected: tuple[Expected, ...] = ()
     changes: tuple[Change, ...] = ()
-    pauses: tuple[Pauses, ...] = ()
+    pauses: tuple[NodePauses, ...] = ()
 
     @property
     def sysctls_at_end(self) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program import wires
-from l4sbench.program.data import Expected, Pauses
+from l4sbench.program.data import Expected, NodePauses
 from l4sbench.program.shapers import Shaper, port_name, qdisc_file, show_qdiscs
 from l4sbench.program.wires import jittered, loss_chances, part_of_rtt
 from l4sbench.text.units import Duration, Percent, Rate
@@ -99,12 +99,12 @@ def gates(placement: Placement, node: str) -> Iterator[Shaper]:
         )
 
 
-def pauses(placement: Placement, node: str, seed: int) -> Iterator[Pauses]:
+def pauses(placement: Placement, node: str, seed: int) -> Iterator[NodePauses]:
     """Yield the pauses of a node, if it has any."""
     cell, networks = placement.cell, _gated(placement, node)
     if not networks:
         return
-    yield Pauses(
+    yield NodePauses(
         cell.path_pause,
         cell.path_pause_every,
         int(wires.seed_of(seed, node, "pauses")),

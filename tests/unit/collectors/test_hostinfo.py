@@ -16,7 +16,7 @@ import pytest
 from collectors import COLLECTORS, BadRawError
 from collectors.hostinfo import parse_offloads, parse_parameters, parse_pauses, parse_rules, parse_sysctls
 from l4sbench.program import Readback
-from l4sbench.program.data import PAUSES_FILE, Pauses
+from l4sbench.program.data import PAUSES_FILE, NodePauses
 from l4sbench.text.units import Duration
 
 Load = Callable[[str], Any]
@@ -89,7 +89,7 @@ def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:
     trial = captured("lean-dualpi2").ended
     made = {"start_ms": [12.5, 400.0, 700.0], "length_ms": [4.2, 9.0, 4.1]}
     (trial.raw / "delay" / PAUSES_FILE).write_text(json.dumps(made))
-    paused = Pauses(Duration(4_000_000), Duration(330_000_000), 7, (), ())
+    paused = NodePauses(Duration(4_000_000), Duration(330_000_000), 7, (), ())
     trial.programs["delay"] = replace(trial.programs["delay"], pauses=(paused,))
     (row,) = rows("hosts", trial).filter(pl.col("kind") == "pauses").to_dicts()
     assert (row["node"], row["name"]) == ("delay", "path.pause")

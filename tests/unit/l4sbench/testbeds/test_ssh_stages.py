@@ -153,6 +153,7 @@ def test_what_hosts_have_is_not_installed(tmp_path: Path, matrix: Matrix) -> Non
 
 OF_THE_LAB = """\
 path.pause: 3ms
+path.pause_at: router
 path.loss: 0%
 axes: {host.packet_cost: [0s, 1us], path.jitter: [0s, 1ms]}
 events: {off: {at: 1s, path.loss: 1%, path.ecn: bleach, path.wifi_mcs: 9, rtt: 20ms}}
@@ -167,7 +168,7 @@ def test_what_hosts_cannot_do_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(text + OF_THE_LAB)
     matrix = load_matrix(tmp_path / "m.yaml")
     assert {problem.path for problem in impossible(matrix.cells, TRAITS)} == {
-        "path.pause",
+        "path.pause_at",
         "host.packet_cost",
         "path.jitter",
     }
