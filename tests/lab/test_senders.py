@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -53,7 +54,7 @@ def needs(name: str) -> None:
             pytest.skip(str(error))
 
 
-def run(folder: Path, text: str, **options: bool) -> api.EndedRun:
+def run(folder: Path, text: str, **options: Any) -> api.EndedRun:
     matrix = folder / "m.yaml"
     matrix.write_text(HEAD + text)
     return api.run(matrix, runs=folder / "runs", **options)
@@ -69,8 +70,8 @@ def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) ->
     assert tables.trials["status"].to_list() == ["ok"] * 3, tables.trials["reasons"].to_list()
     assert ended.decision is not None
     (cell,) = ended.decision.cells
-    assert cell.factors["l4s.cc"].called == "quic-go Reno"
-    assert cell.l4s.harm is not None
+    assert cell.question.head == "quic-go Reno"
+    assert cell.result.classic.harm is not None
     without = tables.trials.filter(pl.col("classic.cc").is_null()).select("cell")
     alone = tables.flows.join(without, on="cell", how="semi")["goodput_mbps"].item()
     assert 8 < alone < 10
