@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from l4sbench.disk import assets
 from l4sbench.testbeds.ssh.environment import environment
@@ -100,26 +103,31 @@ def _run(
 ) -> tuple[subprocess.CompletedProcess[str], frozenset[str]]:
     """Run a playbook in its folder's parent; return it, and the files of which a task was executed."""
     folder = playbook.parent.parent
-    with tempfile.TemporaryDirectory() as scratch:
-        noted = Path(scratch) / "executed"
-        noted.touch()
-        more = {
-            "PATH": environment()["PATH"],
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callbacks"),
-            "ANSIBLE_CALLBACKS_ENABLED": "executed",
-            "L4SBENCH_EXECUTED": str(noted),
-        }
-        if not (folder / "ansible.cfg").exists():
-            more["ANSIBLE_ROLES_PATH"] = str(assets.folder("roles"))
+    more = {"PATH": environment()["PATH"], "ANSIBLE_NOCOLOR": "1"}
+    if not (folder / "ansible.cfg").exists():
+        more["ANSIBLE_ROLES_PATH"] = str(assets.folder("roles"))
+    with noting_executed() as executed:
         ended = ran(
             [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), str(playbook), *given],
             cwd=folder,
             env={**os.environ, **more},
             limit_s=timeout_s,
         )
-        files = noted.read_text().splitlines()
-    return ended, frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files)
+    return ended, executed()
+
+
+@contextmanager
+def noting_executed() -> Iterator[Callable[[], frozenset[str]]]:
+    """Note the files of which a task is executed by Ansible meanwhile; yield a function that returns them."""
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        noted = Path(scratch) / "executed"
+        noted.touch()
+        patch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(Path(__file__).parent / "callbacks"))
+        patch.setenv("ANSIBLE_CALLBACKS_ENABLED", "executed")
+        patch.setenv("L4SBENCH_EXECUTED", str(noted))
+        files: list[str] = []
+        yield lambda: frozenset(re.sub(r"^.*/((playbooks|roles)/)", r"\1", path) for path in files)
+        files += noted.read_text().splitlines()
 
 
 def play(playbook: Path, inventory: Path, *given: str, timeout_s: float = PATIENCE_S) -> Played:

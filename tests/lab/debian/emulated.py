@@ -10,12 +10,18 @@ Interfaces are linked as in line6, two machines at a network; QEMU's user-mode n
 the archive of packages. All files are removed afterwards, but for disks that were kept:
 `vms.keep("ends", path)` after `vms.stop("ends")`, then `machines(..., disk=path)`.
 
-Everything takes about ten times as long as on hardware: a minute to boot on a quiet core.
+Everything takes about ten times as long as on hardware: a minute to boot on a quiet core. The clock of a
+machine with `counted=True` counts instructions, a nanosecond each: by its own clock it is as fast as a PC,
+however long that takes, and its trials are on time. Its date falls behind, and is set again and again.
 """
 
 import json
+import os
+import shlex
 import socket
+import socketserver
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from l4sbench.errors import TestbedError
+from tests.lab.debian.disk import SUITE
 from tests.lab.debian.emulated_disk import MANAGEMENT_MAC, emulated_disk
 from tests.lab.debian.hosts import shared_networks
 from tests.lab.debian.root import USER, DiskImage
@@ -31,6 +38,7 @@ from tests.patience import PATIENCE_S
 
 MEMORY_MB = 1024
 NICENESS = 5
+_SET_DATE = "while sleep 5; do read -r now </dev/tcp/10.0.2.2/{port} && date -s @$now; done"
 CPU = "max,la57=off,cx16=off"
 """Without cmpxchg16b: a kernel that QEMU 7.2 interrupts in it comes back with wrong flags, and faults."""
 
@@ -77,6 +85,8 @@ def machines(
     folder: Path,
     *,
     disk: Path | None = None,
+    suite: str = SUITE,
+    counted: bool = False,
 ) -> Iterator[Machines]:
     """Boot virtual machines and wait until ssh reaches each.
 
@@ -84,13 +94,38 @@ def machines(
         nodes: Name of a machine -> nodes of line6 that it holds.
         folder: Folder for disks, consoles and the inventory.
         disk: Disk below theirs, instead of a fresh Debian.
+        suite: Codename of Debian's release, also of what is below `disk`.
+        counted: Their clocks count instructions. Only for machines that no network links.
 
     Raises:
         TestbedError: A tool is missing, a machine does not boot, or a network has three machines.
     """
-    image = emulated_disk(_start_once)
-    with _booted(nodes, folder, image, disk) as vms:
+    image = emulated_disk(_start_once, suite)
+    with _booted(nodes, folder, image, disk, counted=counted) as vms, ExitStack() as stack:
+        if counted:
+            port = stack.enter_context(_time_server())
+            for name in nodes:
+                script = shlex.quote(_SET_DATE.format(port=port))
+                on(vms, name, "sudo", "systemd-run", "--unit=date", "bash", "-c", script)
         yield vms
+
+
+@contextmanager
+def _time_server() -> Iterator[int]:
+    """Serve this machine's time to every connection on the loopback interface; yield the port."""
+
+    class Now(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(f"{time.time():.3f}\n".encode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Now) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -99,13 +134,15 @@ def _booted(
     folder: Path,
     image: DiskImage,
     disk: Path | None,
+    *,
+    counted: bool = False,
 ) -> Iterator[Machines]:
     ports = _ports(nodes)
     folder.mkdir(parents=True, exist_ok=True)
     vms = Machines(folder, folder / "inventory.yml", folder / "ssh_config")
     with ExitStack() as stack:
         for name in nodes:
-            vm = _start(name, folder, image, disk, ports[name])
+            vm = _start(name, folder, image, disk, ports[name], counted=counted)
             stack.callback(_end, vm)
             vms.running[name] = vm
         _write_ssh(vms, image)
@@ -147,6 +184,8 @@ def _start(
     image: DiskImage,
     disk: Path | None,
     ports: Mapping[str, tuple[str, str]],
+    *,
+    counted: bool,
 ) -> VirtualMachine:
     own = folder / f"{name}.qcow2"
     below, kind = (disk, "qcow2") if disk else (image.disk, "raw")
@@ -158,8 +197,11 @@ def _start(
     )
     port = _free_port()
     console = folder / f"{name}.console"
-    argv = ["nice", "-n", str(NICENESS), "setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"]
-    argv += ["-nodefaults", "-display", "none", "-accel", "tcg,thread=multi", "-cpu", CPU]
+    argv = [*_priority(counted=counted), "setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"]
+    argv += ["-nodefaults", "-display", "none", "-cpu", CPU]
+    argv += ["-accel", f"tcg,thread={'single' if counted else 'multi'}"]
+    if counted:
+        argv += ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
     argv += ["-machine", "q35", "-smp", "1", "-m", str(MEMORY_MB), "-serial", f"file:{console}"]
     argv += ["-drive", f"file={own},format=qcow2,if=virtio,cache=unsafe"]
     argv += ["-device", "virtio-rng-pci"]
@@ -173,6 +215,15 @@ def _start(
     with log.open("wb") as out:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder)
     return VirtualMachine(process, port, console)
+
+
+def _priority(*, counted: bool) -> list[str]:
+    """Return the beginning of a command with QEMU's priority.
+
+    While a machine of counted instructions idles, its clock is this machine's, and a wait for a core makes
+    its timers late: it goes before everything else where we may have it so.
+    """
+    return ["chrt", "--rr", "1"] if counted and os.geteuid() == 0 else ["nice", "-n", str(NICENESS)]
 
 
 def _free_port() -> int:

@@ -50,32 +50,33 @@ def missing_tools() -> tuple[str, ...]:
     return root.missing_tools(TOOLS)
 
 
-def emulated_disk(start_once: Callable[[DiskImage], None]) -> DiskImage:
+def emulated_disk(start_once: Callable[[DiskImage], None], suite: str = SUITE) -> DiskImage:
     """Return the disk from the cache, or make it (about ten minutes).
 
     Args:
         start_once: Boots a disk with a provisional boot menu, writes the real one, and stops it.
+        suite: Codename of Debian's release.
 
     Raises:
         TestbedError: A tool is missing, or the archive is not usable.
     """
     if missing := missing_tools():
         raise TestbedError(f"virtual machines need {', '.join(missing)}", hint="tools/bootstrap.sh long")
-    recipe = _recipe()
+    recipe = _recipe(suite)
 
     def make(folder: Path) -> None:
         _make(recipe, folder)
         start_once(DiskImage(folder))
 
-    return root.cached("vms", SUITE, [_RECIPE_VERSION, *recipe.parts()], make)
+    return root.cached("vms", suite, [_RECIPE_VERSION, *recipe.parts()], make)
 
 
-def _recipe() -> Recipe:
+def _recipe(suite: str) -> Recipe:
     core = ("grub-mkimage", "-O", "i386-pc", "-p", f"(hd0,msdos1){_GRUB}", "-o", f"{_GRUB}/core.img")
     # the addresses of QEMU's user-mode network; 10.0.2.2 is this machine
     way = (re.sub(r"//(127\.0\.0\.1|localhost)\b", "//10.0.2.2", line) for line in root.reach())
     return Recipe(
-        suite=SUITE,
+        suite=suite,
         packages=("grub-pc", "initramfs-tools", "linux-image-amd64"),
         early=("echo grub-pc grub-pc/install_devices_empty boolean true | chroot $1 debconf-set-selections",),
         late=(
