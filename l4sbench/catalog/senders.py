@@ -44,7 +44,7 @@ _Name = Annotated[str, Field(pattern=f"^{SENDER_NAME.pattern}$", max_length=32)]
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class Control(Strict):
+class StatedControl(Strict):
     """A congestion control of a sender; `reacts` are the codepoints whose marks it reacts to."""
 
     label: _Text
@@ -52,7 +52,7 @@ class Control(Strict):
     reacts: tuple[Literal["ect0", "ect1"], ...] = ()
 
 
-class About(Strict):
+class SenderFile(Strict):
     """A `sender.yml`; of `codepoints` and `ccs` the first is the default."""
 
     sender: _Name
@@ -63,7 +63,7 @@ class About(Strict):
     sources: Annotated[tuple[_Text, ...], Field(min_length=1)]
     build: Tool
     codepoints: Annotated[tuple[Literal["not-ect", "ect1", "ect0"], ...], Field(min_length=1)]
-    ccs: Annotated[dict[_Name, Control], Field(min_length=1)]
+    ccs: Annotated[dict[_Name, StatedControl], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SenderEntry:
     """A sender of the catalog: its folder, and what its `sender.yml` states."""
 
     folder: Path
-    stated: About
+    stated: SenderFile
 
     @property
     def name(self) -> str:
@@ -173,11 +173,11 @@ def read_sender(file: Path) -> SenderEntry:
         InputError: it is not valid; with the line and column of every problem.
     """
 
-    def flaws(found: About) -> Iterator[Flaw]:
+    def flaws(found: SenderFile) -> Iterator[Flaw]:
         if found.sender in SENDS:
             yield Flaw(("sender",), f"{found.sender} is a kind of traffic; choose another name")
 
-    return SenderEntry(file.parent, load_model(file, About, check=flaws))
+    return SenderEntry(file.parent, load_model(file, SenderFile, check=flaws))
 
 
 def senders_in(folders: Iterable[Path]) -> Mapping[str, SenderEntry]:

@@ -250,7 +250,8 @@ def _above(folder: Path) -> Iterator[Path]:
 def _walk(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     seen = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(set(folders) - _MADE_BY_HAND - {name for name in folders if name[0] == "."})
+        hidden = {name for name in folders if name.startswith(".")}
+        folders[:] = sorted(set(folders) - _MADE_BY_HAND - hidden)
         seen += len(folders) + len(names)
         if seen > _MOST_NAMES:
             raise InputError(f"{folder} has more than {_MOST_NAMES} files", "name the folder of one module")
@@ -258,7 +259,7 @@ def _walk(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
             if Path(place, name).is_symlink():
                 raise _linked(Path(place, name))
         for name in sorted(names):
-            if name[0] != "." and any(fnmatchcase(name, pattern) for pattern in patterns):
+            if not name.startswith(".") and any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield Path(place, name)
 
 

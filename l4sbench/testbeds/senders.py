@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Building the programs of senders: once each, static, in a copy of the sender's folder.
+"""Builds of the programs of senders: once each, static, in a copy of the sender's folder.
 
 Only a build needs the network: it fetches what the sender's lock file names, by the ordinary clients. The
 program is kept below the user's cache under the digest of what it is built from.
@@ -28,7 +28,7 @@ BUILD_LIMIT_S: Final = 3600.0
 """A build has minutes of work, and a busy machine takes several times as long."""
 
 USUAL_PLACES: Final[Mapping[str, str]] = {"cargo": "~/.cargo/bin/cargo", "go": "/usr/local/go/bin/go"}
-"""Where installers leave toolchains, which is not always on the path of programs."""
+"""Places where installers leave toolchains, which the path of programs may lack."""
 
 _LOCK_FILE: Final = "Cargo.lock"
 _CARGO_PROGRAM: Final = "sender"

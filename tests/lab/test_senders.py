@@ -77,8 +77,8 @@ def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) ->
     assert 8 < alone < 10
     marks = tables.flows.filter(group="l4s")["delivered_ce_packets"].to_list()
     assert all(packets > 5 for packets in marks)
-    lost = tables.packet_flows.filter(group="l4s")["lost_packets"].to_list()
-    assert max(lost) <= 5  # it reacts to marks before the queue is full
+    packets = tables.packet_flows.filter(group="l4s")
+    assert (packets["lost_packets"] < 0.02 * packets["data_packets"]).all()  # those of its start
     assert captures(run(tmp_path, flows, new=True)) == captures(ended)
 
 
@@ -118,7 +118,7 @@ def test_a_folder_of_one_s_own_that_does_not_send(
     ended = run(tmp_path, "rule: none\naqm: fifo\nflows:\n  l4s: {send: ./mine}\n", trust=True)
     trials = api.load(ended).trials
     assert trials["status"].to_list() == [status]
-    assert reason in trials["reasons"].item().to_list()[0]
+    assert reason in str(trials["reasons"].item())
 
 
 def captures(ended: api.EndedRun) -> dict[str, bytes]:
