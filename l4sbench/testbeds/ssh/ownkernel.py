@@ -100,9 +100,9 @@ class KernelPackage:
 def built(cache: Cache) -> KernelPackage | None:
     """Return the newest kernel package in the cache; None if there is none."""
     found = [
-        KernelPackage(path, note)
-        for path in (cache.root / FOLDER).glob("*")
-        if (note := read_note(path / "info.json", PackageNote)) is not None
+        KernelPackage(file.parent, note)
+        for file in (cache.root / FOLDER).glob("[!.]*/info.json")
+        if (note := read_note(file, PackageNote)) is not None
     ]
     return max(found, key=_age, default=None)
 
