@@ -174,6 +174,7 @@ class Image(Strict):
         """Return the image as a variable of the role `kernel`."""
         kept = {"name", "release", "repository", "packages", "files", "tools"}
         variables = self.model_dump(mode="json", include=kept, exclude_none=True)
+        variables |= {"built": True} if self.built else {}
         return {**variables, **({"obstacle": self.obstacle} if self.obstacle else {})}
 
 

@@ -112,6 +112,8 @@ def test_what_has_no_checksum_is_not_installed() -> None:
     assert study.obstacle.startswith(said)
     assert study.variables() == {"name": study.name, "release": study.release, "obstacle": study.obstacle}
     assert "obstacle" not in BY_NAME["debian-backports"].variables()
+    assert BY_NAME["own"].variables()["built"] is True
+    assert "built" not in BY_NAME["debian-backports"].variables()
     # who has it can list it; who has not is told before anything runs
     may = {"tx-classic": (study, BY_NAME["debian-backports"]), "rx-classic": (study,)}
     has = {"rx-classic": STOCK.model_copy(update={"kernel_release": "5.13.12"})}
