@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ECN_MODES: Final = ("off", "classic", "accecn", "dctcp")
 _OFFERS: Final = ECN_MODES[:3]
-"""What a host may offer when a connection opens, in order: the lesser offer is what both use."""
+"""Offers of a host when a connection opens, in order: both use the lesser one."""
 
 
 def _factor(kind: Kind, meaning: str, **limits: Any) -> Any:

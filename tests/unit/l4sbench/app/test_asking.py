@@ -153,7 +153,15 @@ def test_a_table_is_read_as_it_was_written_and_equal_rows_make_equal_files(tmp_p
     assert l4sbench.ask("fq-codel", "100mbit", "10ms", atlas=tmp_path / "a.csv.gz").word == "ok"
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"a,b\n1,2\n"), gzip.compress(b"\xff")])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no gzip", id="no gzip"),
+        pytest.param(gzip.compress(b"a,b\n1,2\n"), id="other columns"),
+        pytest.param(gzip.compress(b"\xff"), id="no text"),
+    ],
+)
 def test_a_damaged_table_is_an_error(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "atlas.csv.gz"
     file.write_bytes(content)
