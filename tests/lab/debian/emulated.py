@@ -282,6 +282,8 @@ def _write_inventory(
 ) -> None:
     hosts = {
         name: {
+            # else Ansible would share connections with another machine of this name
+            "ansible_port": vms.running[name].port,
             "l4sbench_nodes": list(held),
             "l4sbench_ports": {network: mac for network, (mac, _) in ports[name].items()},
         }

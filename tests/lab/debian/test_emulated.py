@@ -95,9 +95,9 @@ def prepared(
 def _keep_all_nodes(inventory: Path, kernel: str) -> None:
     """Have the only host keep the nodes as network namespaces, and a kernel."""
     plain = json.loads(inventory.read_text())
-    plain["all"]["hosts"] = {
-        "one": {"l4sbench_nodes": "all", "l4sbench_kernel": kernel, "l4sbench_slowdown": SLOWDOWN}
-    }
+    (host,) = plain["all"]["hosts"].values()
+    del host["l4sbench_ports"]
+    host |= {"l4sbench_nodes": "all", "l4sbench_kernel": kernel, "l4sbench_slowdown": SLOWDOWN}
     inventory.write_text(json.dumps(plain))
 
 
