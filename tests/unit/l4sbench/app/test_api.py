@@ -15,7 +15,7 @@ import l4sbench
 from l4sbench.app.prepare import RunChoices, RunOptions
 from l4sbench.errors import InputError
 
-PUBLIC = ("run", "load", "plan", "decide", "report", "compare", "figures")
+PUBLIC = ("ask", "run", "load", "plan", "decide", "report", "compare", "figures")
 
 
 def test_no_module_has_the_name_of_a_public_function() -> None:

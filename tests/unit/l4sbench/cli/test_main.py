@@ -118,7 +118,7 @@ def test_every_problem_of_a_file_is_shown(tmp_path: Path, capsys: pytest.Capture
     ("argv", "says"),
     [
         (["plna"], "there is no command plna; did you mean plan?"),
-        (["frobnicate"], "there is no command frobnicate; choose from init, plan, run,"),
+        (["frobnicate"], "there is no command frobnicate; choose from ask, init, plan, run,"),
         (["lab", "biuld"], "there is no command biuld; did you mean build?"),
         (["plan"], "the following arguments are required: MATRIX; see l4sbench plan --help"),
         (["run", "quickstart", "--tirals", "3"], "unknown argument --tirals; did you mean --trials"),

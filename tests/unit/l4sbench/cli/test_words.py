@@ -69,7 +69,8 @@ def test_matrices_are_listed_with_their_question(capsys: pytest.CaptureFixture[s
 
 def test_without_a_choice_it_lists_the_lists(capsys: pytest.CaptureFixture[str]) -> None:
     first = [line.split()[0] for line in shown(capsys, "list").splitlines()]
-    assert first == ["list", "queues", "ccs", "factors", "rules", "matrices", "topologies", "sheets", "runs"]
+    names = ["queues", "ccs", "senders", "factors", "rules", "matrices", "topologies", "sheets", "runs"]
+    assert first == ["list", *names]
 
 
 def test_own_queues_are_listed_and_explained(extra: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,7 +182,7 @@ def test_a_factor_of_another_kind_is_refused(value: object) -> None:
         Cell.from_json(data)
 
 
-@pytest.mark.parametrize("send", ["avian", "paced"])
+@pytest.mark.parametrize("send", ["avian carriers", "paced"])
 def test_a_kind_of_traffic_that_is_unknown_or_lacks_its_factors_is_refused(send: str) -> None:
     stated = Common(
         MappingProxyType({**cell().factors, "l4s.send": send}), frozenset({*STATED, "l4s.send"}), {}, GROUPS
