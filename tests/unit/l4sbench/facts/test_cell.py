@@ -182,13 +182,19 @@ def test_a_factor_of_another_kind_is_refused(value: object) -> None:
         Cell.from_json(data)
 
 
-@pytest.mark.parametrize("send", ["avian carriers", "paced"])
-def test_a_kind_of_traffic_that_is_unknown_or_lacks_its_factors_is_refused(send: str) -> None:
+@pytest.mark.parametrize(
+    ("send", "message"),
+    [
+        ("avian carriers", "avian carriers is not a valid kind of traffic"),
+        ("paced", "flow group l4s sends nothing that is known"),
+    ],
+)
+def test_a_kind_of_traffic_that_is_unknown_or_lacks_its_factors_is_refused(send: str, message: str) -> None:
     stated = Common(
         MappingProxyType({**cell().factors, "l4s.send": send}), frozenset({*STATED, "l4s.send"}), {}, GROUPS
     )
     data = Cell.whole(stated).to_json()
-    with pytest.raises(ValueError, match="flow group l4s sends nothing that is known"):
+    with pytest.raises(ValueError, match=message):
         Cell.from_json(data)
 
 
