@@ -38,7 +38,12 @@ from tests.patience import PATIENCE_S
 
 MEMORY_MB = 1024
 NICENESS = 5
-_SET_DATE = "while sleep 5; do read -r now </dev/tcp/10.0.2.2/{port} && date -s @$now; done"
+_DATE_UNIT = """\
+[Service]
+ExecStart=/bin/bash -c 'while sleep 5; do read -r now </dev/tcp/10.0.2.2/{port} && date -s @$$now; done'
+[Install]
+WantedBy=multi-user.target
+"""
 CPU = "max,la57=off,cx16=off"
 """Without cmpxchg16b: a kernel that QEMU 7.2 interrupts in it comes back with wrong flags, and faults."""
 
@@ -105,9 +110,19 @@ def machines(
         if counted:
             port = stack.enter_context(_time_server())
             for name in nodes:
-                script = shlex.quote(_SET_DATE.format(port=port))
-                on(vms, name, "sudo", "systemd-run", "--unit=date", "bash", "-c", script)
+                _keep_date(vms, name, port)
         yield vms
+
+
+def _keep_date(vms: Machines, name: str, port: int) -> None:
+    """Have a machine set its date to ours every few seconds, also after a restart."""
+    unit = shlex.quote(_DATE_UNIT.format(port=port))
+    path = "/etc/systemd/system/date.service"
+    on(
+        vms,
+        name,
+        f"printf %s {unit} | sudo tee {path} >/dev/null && sudo systemctl enable --quiet --now date",
+    )
 
 
 @contextmanager
