@@ -31,7 +31,18 @@ NOT_KNOWN: Final = "not known"
 OK: Final = "ok"
 _OPEN: Final = ("undecided", "invalid", NOT_RUN)
 
-_ALIKE: Final = {"buffer": "buffer_bdp", "competitor": "against", "queue": "aqm", "switch": "to"}
+_ALIKE: Final = {
+    "aqm.min_qlen_step": "min_qlen_step",
+    "buffer": "buffer_bdp",
+    "classic.cc": "against",
+    "classic.ecn": "ecn",
+    "competitor": "against",
+    "l4s.cc": "to",
+    "queue": "aqm",
+    "switch": "to",
+}
+"""Other spellings of keys -> the keys."""
+
 _NUMBER: Final = r"(?<![\w.])(\d+(?:\.\d+)?)"
 _RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re.IGNORECASE)
 _RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
@@ -56,11 +67,11 @@ class Question:
     column: Column
 
     @classmethod
-    def parse(cls, words: Sequence[str], catalog: Catalog) -> Self:
+    def parse(cls, words: Sequence[str], catalog: Catalog, usual: Column) -> Self:
         """Return the question of `KEY=VALUE` words, of plain words, or of both.
 
-        Keys are `aqm`, `rate` and `rtt`, and where they are not the usual ones `buffer_bdp` (1), `against`
-        (cubic), `ecn` of the competitor (off), `to` (prague) and `min_qlen_step` of DualPI2.
+        Keys are `aqm`, `rate` and `rtt`, and where they are not the usual ones `buffer_bdp` (1), `against`,
+        `ecn` of the competitor, `to` and `min_qlen_step` of DualPI2.
 
         Raises:
             InputError: a word is not valid, or the queue, the rate or the round-trip time is missing.
@@ -81,9 +92,9 @@ class Question:
                 Column(
                     catalog.queue_name(stated["aqm"]),
                     None if step is None else Packets.parse(step).count,
-                    stated.get("to", "prague"),
-                    stated.get("against", "cubic"),
-                    stated.get("ecn", "off"),
+                    stated.get("to", usual.l4s),
+                    stated.get("against", usual.classic),
+                    stated.get("ecn", usual.classic_ecn),
                 ),
             )
         except BadValueError as error:
@@ -101,8 +112,7 @@ class Question:
 
 def _pair(word: str) -> tuple[str, str]:
     key, _, text = word.partition("=")
-    key = key.strip().removeprefix("aqm.").removeprefix("classic.")
-    key = _ALIKE.get(key, key)
+    key = _ALIKE.get(key.strip(), key.strip())
     keys = ("aqm", "rate", "rtt", "buffer_bdp", "against", "ecn", "to", "min_qlen_step")
     if key not in keys:
         raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, keys))
@@ -229,13 +239,25 @@ class Atlas:
 
         return cls(read_atlas(file or shipped()), Catalog.load())
 
+    @property
+    def usual(self) -> Column:
+        """The column whose flows a question means that states none: the first."""
+        return self.cells[0].column
+
+    @property
+    def competitors(self) -> tuple[str, ...]:
+        """The congestion controls that the usual one competes with, the usual one first."""
+        return tuple(
+            dict.fromkeys(row.column.classic for row in self.cells if row.column.l4s == self.usual.l4s)
+        )
+
     def ask(self, *words: str) -> Answer:
         """Answer a question (`Question.parse`).
 
         Raises:
             InputError: it is not valid, or the table has no such queue or competitor.
         """
-        return self.answer(Question.parse(words, self.catalog))
+        return self.answer(Question.parse(words, self.catalog, self.usual))
 
     def answer(self, question: Question) -> Answer:
         """Answer a question, and find what to set instead.

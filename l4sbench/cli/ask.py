@@ -24,7 +24,6 @@ _ASKED: Final = (
     ("rate", "rate of the link (such as 50mbit): ", ""),
     ("rtt", "round-trip time (such as 20ms): ", ""),
     ("buffer_bdp", "buffer in bandwidth-delay products [1]: ", "1"),
-    ("against", "competitor (cubic, bbr1, bbr3) [cubic]: ", "cubic"),
 )
 
 
@@ -46,7 +45,7 @@ def add_parser(commands: Subparsers) -> None:
         "words",
         nargs="*",
         metavar="WORD",
-        help="aqm=, rate=, rtt=, buffer_bdp= (1), against= (cubic), ecn= of the competitor, to= (prague), "
+        help="aqm=, rate=, rtt=, buffer_bdp= (1), against=, ecn= of the competitor, to=, "
         "min_qlen_step= of dualpi2; or plain words",
     )
     parser.add_argument(
@@ -59,19 +58,21 @@ def run_ask(args: argparse.Namespace) -> int:
     """Print the answer; with --run also the lab's."""
     from l4sbench.app.asking import Atlas
 
-    words = args.words or _dialogue()
     atlas = Atlas.load()
+    words = args.words or _dialogue(atlas)
     found = atlas.ask(*words)
     _show(found)
     return _run(atlas, found, args.runs) if args.run else 0
 
 
-def _dialogue() -> list[str]:
+def _dialogue(atlas: Atlas) -> list[str]:
     if not is_terminal(sys.stdin):
         raise InputError(
             "ask needs a question", "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
         )
-    return [f"{key}={ask(prompt).strip() or usual}" for key, prompt, usual in _ASKED]
+    usual = atlas.usual.classic
+    against = ("against", f"competitor ({', '.join(atlas.competitors)}) [{usual}]: ", usual)
+    return [f"{key}={ask(prompt).strip() or default}" for key, prompt, default in (*_ASKED, against)]
 
 
 def _show(found: Answer) -> None:

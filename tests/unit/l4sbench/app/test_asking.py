@@ -123,7 +123,7 @@ def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
     ],
 )
 def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
-    assert str(Question.parse(words, CATALOG)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+    assert str(Question.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
 
 
 NOT_VALID = {
@@ -173,7 +173,7 @@ def test_a_damaged_table_is_an_error(content: bytes, tmp_path: Path) -> None:
 
 
 def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
-    question = Question.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG)
+    question = Question.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG, FQ)
     changes = changes_of(question, atlas().timing(question))
     found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
     assert len(found) == 1
