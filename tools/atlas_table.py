@@ -23,8 +23,8 @@ from l4sbench.app import api
 from l4sbench.app.atlas import (
     MATRICES,
     AtlasCell,
-    Column,
-    Interval,
+    AtlasColumn,
+    AtlasInterval,
     digest_of,
     shipped,
     sources_of,
@@ -63,9 +63,9 @@ class _Software:
         return self.digest(cell, self.now.common, self.now.modules)
 
 
-def _column(cell: Cell) -> Column:
+def _column(cell: Cell) -> AtlasColumn:
     step = cell.get("aqm.min_qlen_step")
-    return Column(
+    return AtlasColumn(
         aqm=cell.aqm,
         min_qlen_step=step.count if isinstance(step, Packets) and "aqm.min_qlen_step" in cell.given else None,
         l4s=str(cell.get("l4s.cc")),
@@ -88,8 +88,8 @@ def _blank(name: str, cell: Cell) -> AtlasCell:
     )
 
 
-def _interval(of: Estimate | None) -> Interval | None:
-    return None if of is None else Interval(of.value, of.low, of.high)
+def _interval(of: Estimate | None) -> AtlasInterval | None:
+    return None if of is None else AtlasInterval(of.value, of.low, of.high)
 
 
 def _filled(blank: AtlasCell, judged: JudgedCell) -> AtlasCell:
@@ -106,7 +106,7 @@ def _filled(blank: AtlasCell, judged: JudgedCell) -> AtlasCell:
         classic_percent=_interval(both[1] and both[1].percent_of(blank.rate_mbps)),
         l4s_delay_ms=_interval(result.l4s.delay),
         classic_delay_ms=_interval(result.classic.delay),
-        utilisation_percent=None if used is None else Interval(used),
+        utilisation_percent=None if used is None else AtlasInterval(used),
     )
 
 
@@ -140,7 +140,7 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
         cost_s[ending.cell_id] += ending.wall_s
     judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
-    sources: dict[Column, str] = {}
+    sources: dict[AtlasColumn, str] = {}
     for cell_id, blank in blanks.items():
         if cell_id not in judged:
             yield blank
@@ -158,7 +158,7 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
 
 def _with_larger_buffers(rows: list[AtlasCell]) -> list[AtlasCell]:
     """Return rows of which those with the largest buffer of a point hold for all larger ones of the plane."""
-    largest: dict[tuple[Column, float, float], float] = {}
+    largest: dict[tuple[AtlasColumn, float, float], float] = {}
     for row in rows:
         point = (row.column, row.rate_mbps, row.rtt_ms)
         largest[point] = max(largest.get(point, 0.0), row.buffer_bdp)

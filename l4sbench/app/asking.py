@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from l4sbench.app.atlas import NOT_RUN, AtlasCell, Column, read_atlas, shipped, sources_of
+from l4sbench.app.atlas import NOT_RUN, AtlasCell, AtlasColumn, read_atlas, shipped, sources_of
 from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.printable import html_text
 from l4sbench.text.units import Duration, Packets, Rate
@@ -51,7 +51,7 @@ _LONGEST: Final = 1000
 
 
 @dataclass(frozen=True)
-class Question:
+class AtlasQuestion:
     """A link, its queue, and who shares it.
 
     Attributes:
@@ -64,10 +64,10 @@ class Question:
     rate: Rate
     rtt: Duration
     buffer_bdp: float
-    column: Column
+    column: AtlasColumn
 
     @classmethod
-    def parse(cls, words: Sequence[str], catalog: Catalog, usual: Column) -> Self:
+    def parse(cls, words: Sequence[str], catalog: Catalog, usual: AtlasColumn) -> Self:
         """Return the question of `KEY=VALUE` words, of plain words, or of both.
 
         Keys are `aqm`, `rate` and `rtt`, and where they are not the usual ones `buffer_bdp` (1), `against`,
@@ -89,7 +89,7 @@ class Question:
                 Rate.parse(stated["rate"]),
                 Duration.parse(stated["rtt"]),
                 _buffer(stated.get("buffer_bdp", "1")),
-                Column(
+                AtlasColumn(
                     catalog.queue_name(stated["aqm"]),
                     None if step is None else Packets.parse(step).count,
                     stated.get("to", usual.l4s),
@@ -174,7 +174,7 @@ def _folded(text: str) -> str:
 class Instead:
     """The smallest change of queue or buffer with which the answer is ok."""
 
-    question: Question
+    question: AtlasQuestion
     changes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -182,7 +182,7 @@ class Instead:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AtlasAnswer:
     """The answer to a question.
 
     Attributes:
@@ -196,7 +196,7 @@ class Answer:
         instead: What to set instead where the answer is not ok.
     """
 
-    question: Question
+    question: AtlasQuestion
     word: str
     why: str
     sure: bool = False
@@ -240,7 +240,7 @@ class Atlas:
         return cls(read_atlas(file or shipped()), Catalog.load())
 
     @property
-    def usual(self) -> Column:
+    def usual(self) -> AtlasColumn:
         """The column whose flows a question means that states none: the first."""
         return self.cells[0].column
 
@@ -251,15 +251,15 @@ class Atlas:
             dict.fromkeys(row.column.classic for row in self.cells if row.column.l4s == self.usual.l4s)
         )
 
-    def ask(self, *words: str) -> Answer:
-        """Answer a question (`Question.parse`).
+    def ask(self, *words: str) -> AtlasAnswer:
+        """Answer a question (`AtlasQuestion.parse`).
 
         Raises:
             InputError: it is not valid, or the table has no such queue or competitor.
         """
-        return self.answer(Question.parse(words, self.catalog, self.usual))
+        return self.answer(AtlasQuestion.parse(words, self.catalog, self.usual))
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: AtlasQuestion) -> AtlasAnswer:
         """Answer a question, and find what to set instead.
 
         Raises:
@@ -271,23 +271,23 @@ class Atlas:
             return found
         return replace(found, instead=self._instead(question))
 
-    def timing(self, question: Question) -> AtlasCell:
+    def timing(self, question: AtlasQuestion) -> AtlasCell:
         """Return a cell with the duration and the warm-up for the question's round-trip time."""
         rows = self._columns[question.column].values()
         longer = [row for row in rows if row.rtt_ms >= question.rtt.ms]
         return min(longer, key=lambda row: row.rtt_ms) if longer else max(rows, key=lambda row: row.rtt_ms)
 
     @cached_property
-    def _columns(self) -> dict[Column, dict[tuple[float, float, float], AtlasCell]]:
-        found: dict[Column, dict[tuple[float, float, float], AtlasCell]] = {}
+    def _columns(self) -> dict[AtlasColumn, dict[tuple[float, float, float], AtlasCell]]:
+        found: dict[AtlasColumn, dict[tuple[float, float, float], AtlasCell]] = {}
         for row in self.cells:
             found.setdefault(row.column, {})[row.rate_mbps, row.rtt_ms, row.buffer_bdp] = row
         return found
 
-    def _require(self, column: Column) -> None:
+    def _require(self, column: AtlasColumn) -> None:
         """Raise InputError if the table has no such column; name the first part that it lacks."""
         known = list(self._columns)
-        for one in fields(Column):
+        for one in fields(AtlasColumn):
             asked = getattr(column, one.name)
             offered = list(dict.fromkeys(getattr(of, one.name) for of in known))
             if asked not in offered:
@@ -297,22 +297,24 @@ class Atlas:
                 )
             known = [of for of in known if getattr(of, one.name) == asked]
 
-    def _judged(self, question: Question) -> Answer:
+    def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
         rows = self._columns[question.column]
         place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
         box: list[list[float]] = []
         for name, value, grid in zip(_AXES, place, _grids(self._columns[question.column]), strict=True):
             if not grid[0] <= value <= grid[-1]:
                 ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
-                return Answer(question, NOT_KNOWN, f"{name} {value:g} {_UNITS[name]} is outside of {ends}")
+                return AtlasAnswer(
+                    question, NOT_KNOWN, f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
+                )
             box.append(_around(value, grid))
         corners = [_row(rows, *corner) for corner in itertools.product(*box)]
         found = list(dict.fromkeys(row for row in corners if row is not None))
         found.sort(key=lambda row: _distance(question, row))
         if not found or None in corners:
             why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
-            return Answer(question, NOT_KNOWN, why, neighbours=tuple(found))
-        known = Answer(
+            return AtlasAnswer(question, NOT_KNOWN, why, neighbours=tuple(found))
+        known = AtlasAnswer(
             question,
             NOT_KNOWN,
             "",
@@ -322,16 +324,16 @@ class Atlas:
         )
         return _agreed(known)
 
-    def _sources(self, column: Column) -> str:
+    def _sources(self, column: AtlasColumn) -> str:
         if column not in self._known_sources:
             self._known_sources[column] = sources_of(self.catalog, column)
         return self._known_sources[column]
 
     @cached_property
-    def _known_sources(self) -> dict[Column, str]:
+    def _known_sources(self) -> dict[AtlasColumn, str]:
         return {}
 
-    def _instead(self, question: Question) -> Instead | None:
+    def _instead(self, question: AtlasQuestion) -> Instead | None:
         """Return the smallest change with which the answer is ok: of buffer, of parameter, of queue.
 
         Of changes that are as small, the one counts that leaves the flow that gets less the most.
@@ -344,7 +346,7 @@ class Atlas:
         ]
         sizes = {question.buffer_bdp, *(row.buffer_bdp for row in self.cells)}
 
-        def effort(changed: Question) -> tuple[bool, bool, float]:
+        def effort(changed: AtlasQuestion) -> tuple[bool, bool, float]:
             column = changed.column
             ratio = abs(math.log(changed.buffer_bdp / question.buffer_bdp))
             return column.aqm != own.aqm, column.min_qlen_step != own.min_qlen_step, ratio
@@ -360,13 +362,13 @@ class Atlas:
         return None
 
 
-def _least_percent(of: Answer) -> float:
+def _least_percent(of: AtlasAnswer) -> float:
     """Return the least share of the link, in percent, that a flow surely has in neighbouring cells."""
     sides = (side for row in of.neighbours for side in (row.l4s_percent, row.classic_percent))
     return min((side.low or 0.0 for side in sides if side is not None), default=0.0)
 
 
-def _agreed(known: Answer) -> Answer:
+def _agreed(known: AtlasAnswer) -> AtlasAnswer:
     """Return the answer with the verdict that all its neighbours have; not known where they have none."""
     found = known.neighbours
     words = {row.verdict for row in found}
@@ -400,7 +402,7 @@ _CALLED: Final = {
 }
 
 
-def _besides(column: Column, name: str) -> str:
+def _besides(column: AtlasColumn, name: str) -> str:
     return "" if name == "aqm" else f" behind {column.aqm}"
 
 
@@ -433,7 +435,7 @@ def _row(
     )
 
 
-def _distance(question: Question, row: AtlasCell) -> float:
+def _distance(question: AtlasQuestion, row: AtlasCell) -> float:
     """Return the product of the factors between a question and a cell."""
     size = question.buffer_bdp
     nearest = min(max(size, row.buffer_bdp), row.buffer_to_bdp)
@@ -441,7 +443,7 @@ def _distance(question: Question, row: AtlasCell) -> float:
     return math.prod(max(one / other, other / one) for one, other in pairs)
 
 
-def _changes(old: Question, new: Question) -> Iterator[str]:
+def _changes(old: AtlasQuestion, new: AtlasQuestion) -> Iterator[str]:
     if new.column.aqm != old.column.aqm:
         yield f"aqm={new.column.aqm}"
     if new.column.min_qlen_step != old.column.min_qlen_step:
@@ -451,7 +453,7 @@ def _changes(old: Question, new: Question) -> Iterator[str]:
         yield f"buffer_bdp={new.buffer_bdp:g}"
 
 
-def changes_of(question: Question, timing: AtlasCell) -> tuple[str, ...]:
+def changes_of(question: AtlasQuestion, timing: AtlasCell) -> tuple[str, ...]:
     """Return the changes (`--set`) of the matrix `atlas` that make it exactly the question's cell."""
     column = question.column
     step = "" if column.min_qlen_step is None else f", aqm.min_qlen_step: {column.min_qlen_step}p"

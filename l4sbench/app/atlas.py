@@ -34,7 +34,7 @@ _MOST_BYTES: Final = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class Interval:
+class AtlasInterval:
     """A mean over the trials of a cell with the ends of its 95 % confidence interval, as far as known."""
 
     mean: float
@@ -43,7 +43,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Column:
+class AtlasColumn:
     """Everything of a cell that is not its place on the plane: queue, and who meets whom.
 
     Attributes:
@@ -91,7 +91,7 @@ class AtlasCell:
 
     matrix: str
     cell: str
-    column: Column
+    column: AtlasColumn
     rate_mbps: float
     rtt_ms: float
     buffer_bdp: float
@@ -102,11 +102,11 @@ class AtlasCell:
     left_out: int = 0
     verdict: str = NOT_RUN
     sure: bool = False
-    l4s_percent: Interval | None = None
-    classic_percent: Interval | None = None
-    l4s_delay_ms: Interval | None = None
-    classic_delay_ms: Interval | None = None
-    utilisation_percent: Interval | None = None
+    l4s_percent: AtlasInterval | None = None
+    classic_percent: AtlasInterval | None = None
+    l4s_delay_ms: AtlasInterval | None = None
+    classic_delay_ms: AtlasInterval | None = None
+    utilisation_percent: AtlasInterval | None = None
     cost_s: float = 0.0
     made_by: str = ""
     sources: str = ""
@@ -116,7 +116,7 @@ class AtlasCell:
         record: dict[str, str] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, Column):
+            if isinstance(value, AtlasColumn):
                 record |= {part.name: _text(getattr(value, part.name)) for part in fields(value)}
             elif one.name in _INTERVALS:
                 ends = (None, None, None) if value is None else (value.mean, value.low, value.high)
@@ -138,7 +138,7 @@ class AtlasCell:
         return cls(
             matrix=record["matrix"],
             cell=record["cell"],
-            column=Column(
+            column=AtlasColumn(
                 record["aqm"],
                 int(step) if step else None,
                 record["l4s"],
@@ -170,9 +170,9 @@ def _names(quantity: str) -> tuple[str, str, str]:
     return quantity, f"{what}_low_{unit}", f"{what}_high_{unit}"
 
 
-def _interval(record: Mapping[str, str], name: str) -> Interval | None:
+def _interval(record: Mapping[str, str], name: str) -> AtlasInterval | None:
     mean, low, high = (float(text) if (text := record[one]) else None for one in _names(name))
-    return None if mean is None else Interval(mean, low, high)
+    return None if mean is None else AtlasInterval(mean, low, high)
 
 
 def _text(value: object) -> str:
@@ -219,7 +219,7 @@ def write_atlas(cells: Iterable[AtlasCell], file: Path) -> None:
         temporary.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
 
 
-def sources_of(catalog: Catalog, column: Column) -> str:
+def sources_of(catalog: Catalog, column: AtlasColumn) -> str:
     """Return the digest of the files that make the kernel and the modules of a column."""
     ccs = (catalog.congestion_control(name) for name in (column.l4s, column.classic))
     entries: list[Queue | CongestionControl] = [catalog.queue(column.aqm), *ccs]

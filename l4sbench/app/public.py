@@ -16,19 +16,19 @@ from l4sbench.app.api import Planned, RunLike, compare, decide, load, place_of, 
 from l4sbench.app.prepare import RUNS, RunChoices, RunOptions, takes_choices
 
 if TYPE_CHECKING:
-    from l4sbench.app.asking import Answer
+    from l4sbench.app.asking import AtlasAnswer
     from reports.figures import Figure
 
 __all__ = ["ask", "compare", "decide", "figures", "load", "plan", "report", "run"]
 
 
-def ask(*words: str, atlas: str | Path | None = None) -> Answer:
+def ask(*words: str, atlas: str | Path | None = None) -> AtlasAnswer:
     """Return the answer of the atlas to a question, as `l4sbench ask` does: no lab is needed.
 
         l4sbench.ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms", "against=bbr3").word
 
     Args:
-        words: `KEY=VALUE` (`l4sbench.app.asking.Question.parse`), or plain words.
+        words: `KEY=VALUE` (`l4sbench.app.asking.AtlasQuestion.parse`), or plain words.
         atlas: Another table than the one that ships, as `tools/atlas_table.py` makes it.
 
     Raises:

@@ -15,8 +15,8 @@ from l4sbench.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from l4sbench.app.asking import Answer, Atlas
-    from l4sbench.app.atlas import AtlasCell, Interval
+    from l4sbench.app.asking import Atlas, AtlasAnswer
+    from l4sbench.app.atlas import AtlasCell, AtlasInterval
 
 _STYLES: Final = {"ok": "green", "not known": "yellow"}
 _ASKED: Final = (
@@ -75,7 +75,7 @@ def _dialogue(atlas: Atlas) -> list[str]:
     return [f"{key}={ask(prompt).strip() or default}" for key, prompt, default in (*_ASKED, against)]
 
 
-def _show(found: Answer) -> None:
+def _show(found: AtlasAnswer) -> None:
     answer(str(found.question))
     answer(Styled(found.word, _STYLES.get(found.word, "red")), found.sentence.removeprefix(found.word))
     if found.instead is not None:
@@ -109,14 +109,14 @@ def _row(cell: AtlasCell) -> dict[str, object]:
     }
 
 
-def _of(value: Interval | None) -> str:
+def _of(value: AtlasInterval | None) -> str:
     if value is None:
         return "-"
     ends = "" if value.low is None or value.high is None else f" [{value.low:.3g} to {value.high:.3g}]"
     return f"{value.mean:.3g}{ends}"
 
 
-def _run(atlas: Atlas, found: Answer, runs: Path) -> int:
+def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
     """Run the question's cell in the lab, and print whether the table was right."""
     from l4sbench.app import api
     from l4sbench.app.asking import changes_of

@@ -40,7 +40,7 @@ MEMORY_MB = 1024
 NICENESS = 5
 _DATE_UNIT = """\
 [Service]
-ExecStart=/bin/bash -c 'while sleep 5; do read -r now </dev/tcp/10.0.2.2/{port} && date -s @$$now; done'
+ExecStart=/bin/bash -c 'while sleep 1; do read -r now </dev/tcp/10.0.2.2/{port} && date -s @$$now; done'
 [Install]
 WantedBy=multi-user.target
 """

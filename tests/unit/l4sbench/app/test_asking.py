@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 import l4sbench
-from l4sbench.app.asking import NOT_KNOWN, Atlas, Question, changes_of
-from l4sbench.app.atlas import AtlasCell, Column, Interval, read_atlas, sources_of, write_atlas
+from l4sbench.app.asking import NOT_KNOWN, Atlas, AtlasQuestion, changes_of
+from l4sbench.app.atlas import AtlasCell, AtlasColumn, AtlasInterval, read_atlas, sources_of, write_atlas
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 CATALOG = Catalog.load()
-FQ = Column("fq-codel", None, "prague", "cubic", "off")
-FIFO = Column("fifo", None, "prague", "cubic", "off")
+FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
+FIFO = AtlasColumn("fifo", None, "prague", "cubic", "off")
 RATES, RTTS, BUFFERS = (10.0, 100.0), (10.0, 100.0), (1.0, 2.0)
 
 
-def row(column: Column, rate_mbps: float, rtt_ms: float, buffer_bdp: float, verdict: str) -> AtlasCell:
+def row(column: AtlasColumn, rate_mbps: float, rtt_ms: float, buffer_bdp: float, verdict: str) -> AtlasCell:
     return AtlasCell(
         matrix="atlas",
         cell=f"{column.aqm}_{buffer_bdp:g}bdp_{rate_mbps:g}mbit_{rtt_ms:g}ms",
@@ -38,14 +38,14 @@ def row(column: Column, rate_mbps: float, rtt_ms: float, buffer_bdp: float, verd
         trials=3 if verdict else 0,
         verdict=verdict,
         sure=True,
-        l4s_percent=Interval(45.0, 40.0, 50.0) if verdict else None,
-        classic_percent=Interval(50.0) if verdict else None,
+        l4s_percent=AtlasInterval(45.0, 40.0, 50.0) if verdict else None,
+        classic_percent=AtlasInterval(50.0) if verdict else None,
         made_by="abc" if verdict else "",
         sources=sources_of(CATALOG, column) if verdict else "",
     )
 
 
-def plane(column: Column, verdict: str = "ok") -> Iterator[AtlasCell]:
+def plane(column: AtlasColumn, verdict: str = "ok") -> Iterator[AtlasCell]:
     for rate in RATES:
         for rtt in RTTS:
             for size in BUFFERS:
@@ -123,7 +123,9 @@ def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
     ],
 )
 def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
-    assert str(Question.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+    assert (
+        str(AtlasQuestion.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+    )
 
 
 NOT_VALID = {
@@ -173,7 +175,7 @@ def test_a_damaged_table_is_an_error(content: bytes, tmp_path: Path) -> None:
 
 
 def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
-    question = Question.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG, FQ)
+    question = AtlasQuestion.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG, FQ)
     changes = changes_of(question, atlas().timing(question))
     found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
     assert len(found) == 1
