@@ -165,7 +165,7 @@ def test_a_topology_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
             ["list", "zzz"],
             (
                 "zzz is not a valid list; choose from "
-                "queues, ccs, factors, rules, matrices, topologies, sheets, runs"
+                "queues, ccs, senders, factors, rules, matrices, topologies, sheets, runs"
             ),
         ),
     ],
