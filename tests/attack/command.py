@@ -71,7 +71,7 @@ def attack(case: Case, env: dict[str, str]) -> list[str]:
     """Run the commands of a case; return what the oracle objects to."""
     found: list[str] = []
     for argv in case.commands:
-        ended = perform(argv, case.folder, env, case.cpu_s)
+        ended = perform(argv, case.folder, env, case.limit_s(argv))
         against = objections(case, argv, ended)
         found += [f"{argv}: {text}\n{ended.err[-2000:]}" for text in against]
     return found

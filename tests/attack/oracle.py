@@ -78,7 +78,7 @@ def objections(case: Case, argv: tuple[str, ...], ended: Ended) -> list[str]:
     found += [f"{word} in its output" for word in _no_numbers(case, ended)]
     if any(character in ended.err + ended.out for character in "\x1b\x07\x9b"):
         found.append("a control character for the terminal")
-    if ended.cpu_s > case.cpu_s:
+    if ended.cpu_s > case.limit_s(argv):
         found.append(f"{ended.cpu_s:.1f} s of processor time")
     if ended.memory_mb > MEMORY_MB:
         found.append(f"{ended.memory_mb:.0f} MB of memory")
