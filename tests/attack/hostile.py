@@ -73,7 +73,7 @@ class Case:
 
     def limit_s(self, argv: tuple[str, ...]) -> float:
         """Return the processor time that one of its commands may need: those of slices also import fablib."""
-        return self.cpu_s + (FABLIB_CPU_S if argv[0] == "slice" else 0.0)
+        return self.cpu_s + (FABLIB_CPU_S if argv[:1] == ("slice",) else 0.0)
 
 
 # ---- what is nasty
