@@ -208,8 +208,13 @@ class AtlasAnswer:
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
+        return f"{self.word}{self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The rest of the sentence after its word: how sure it is, and why."""
         sure = "sure" if self.sure else "not sure"
-        return f"{self.word}: {self.why}" if self.word == NOT_KNOWN else f"{self.word} ({sure}): {self.why}"
+        return f": {self.why}" if self.word == NOT_KNOWN else f" ({sure}): {self.why}"
 
     def __repr__(self) -> str:
         return f"<Answer {self.question}: {self.sentence}>"
@@ -301,7 +306,7 @@ class Atlas:
         rows = self._columns[question.column]
         place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
         box: list[list[float]] = []
-        for name, value, grid in zip(_AXES, place, _grids(self._columns[question.column]), strict=True):
+        for name, value, grid in zip(_AXES, place, _grids(rows), strict=True):
             if not grid[0] <= value <= grid[-1]:
                 ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
                 return AtlasAnswer(

@@ -77,7 +77,7 @@ def _dialogue(atlas: Atlas) -> list[str]:
 
 def _show(found: AtlasAnswer) -> None:
     answer(str(found.question))
-    answer(Styled(found.word, _STYLES.get(found.word, "red")), found.sentence.removeprefix(found.word))
+    answer(Styled(found.word, _STYLES.get(found.word, "red")), found.reason)
     if found.instead is not None:
         answer(f"set this instead: {found.instead}")
     if not found.neighbours:
@@ -119,7 +119,7 @@ def _of(value: AtlasInterval | None) -> str:
 def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
     """Run the question's cell in the lab, and print whether the table was right."""
     from l4sbench.app import api
-    from l4sbench.app.asking import changes_of
+    from l4sbench.app.asking import NOT_KNOWN, changes_of
     from l4sbench.app.prepare import RunOptions, prepare
     from l4sbench.cli.progress import run_progress
 
@@ -135,7 +135,7 @@ def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
     answer("")
     trials, was = measured.result.valid, found.word
     answer(f"the lab: {measured.word.value} ({'sure' if measured.sure else 'not sure'}, {trials} trials)")
-    if was == "not known":
+    if was == NOT_KNOWN:
         answer("the table did not know")
     else:
         answer("the table was right" if was == measured.word.value else f"the table was wrong: it has {was}")
