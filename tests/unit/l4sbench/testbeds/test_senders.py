@@ -105,7 +105,7 @@ esac
 def test_cargo_s_lock_file_gets_the_registry_that_cargo_itself_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the build makes here is no program, so that it is refused; the log has what it was made of."""
+    """The result of this build is no program and is refused; the log has what it was made of."""
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "cargo"
     fake.write_text(CARGO.replace("{target}", f"{platform.machine()}-unknown-linux-gnu") + "cat Cargo.lock\n")
