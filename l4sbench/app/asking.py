@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
@@ -227,6 +227,36 @@ class AtlasAnswer:
 
 
 @dataclass(frozen=True)
+class _Plane:
+    """The cells of a column."""
+
+    rows: tuple[AtlasCell, ...]
+
+    @cached_property
+    def grids(self) -> tuple[list[float], list[float], list[float]]:
+        """The values of rate, round-trip time and buffer that cells have."""
+        return (
+            sorted({row.rate_mbps for row in self.rows}),
+            sorted({row.rtt_ms for row in self.rows}),
+            sorted({row.buffer_bdp for row in self.rows}),
+        )
+
+    @cached_property
+    def _points(self) -> dict[tuple[float, float], list[AtlasCell]]:
+        found: dict[tuple[float, float], list[AtlasCell]] = {}
+        for row in self.rows:
+            found.setdefault((row.rate_mbps, row.rtt_ms), []).append(row)
+        return found
+
+    def at(self, rate_mbps: float, rtt_ms: float, buffer_bdp: float) -> AtlasCell | None:
+        """Return the cell of a point, or that of a smaller buffer which holds for it; None without one."""
+        rows = self._points.get((rate_mbps, rtt_ms), [])
+        own = (row for row in rows if row.buffer_bdp == buffer_bdp)
+        wider = (row for row in rows if row.buffer_bdp <= buffer_bdp <= row.buffer_to_bdp)
+        return next(own, None) or next(wider, None)
+
+
+@dataclass(frozen=True)
 class Atlas:
     """The table, with what finds cells in it."""
 
@@ -276,18 +306,39 @@ class Atlas:
             return found
         return replace(found, instead=self._instead(question))
 
+    def page(self) -> str:
+        """Return the page of the whole table, with what to set instead at each cell that is not ok."""
+        from reports.page import AtlasNames, MapCell, atlas_page
+
+        queues = {name: queue.label for name, queue in self.catalog.queues.items()}
+        ccs = {name: cc.label for name, cc in self.catalog.congestion_controls.items()}
+        return atlas_page(
+            [MapCell(row, self._is_old(row), self._advice(row)) for row in self.cells],
+            AtlasNames(queues, ccs),
+        )
+
+    def _advice(self, row: AtlasCell) -> str:
+        if row.verdict in (NOT_RUN, OK):
+            return ""
+        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6)), row.buffer_bdp
+        found = self._instead(AtlasQuestion(*place, row.column))
+        return "" if found is None else str(found)
+
+    def _is_old(self, row: AtlasCell) -> bool:
+        return row.verdict != NOT_RUN and row.sources != self._sources(row.column)
+
     def timing(self, question: AtlasQuestion) -> AtlasCell:
         """Return a cell with the duration and the warm-up for the question's round-trip time."""
-        rows = self._columns[question.column].values()
+        rows = self._columns[question.column].rows
         longer = [row for row in rows if row.rtt_ms >= question.rtt.ms]
         return min(longer, key=lambda row: row.rtt_ms) if longer else max(rows, key=lambda row: row.rtt_ms)
 
     @cached_property
-    def _columns(self) -> dict[AtlasColumn, dict[tuple[float, float, float], AtlasCell]]:
-        found: dict[AtlasColumn, dict[tuple[float, float, float], AtlasCell]] = {}
+    def _columns(self) -> dict[AtlasColumn, _Plane]:
+        found: dict[AtlasColumn, list[AtlasCell]] = {}
         for row in self.cells:
-            found.setdefault(row.column, {})[row.rate_mbps, row.rtt_ms, row.buffer_bdp] = row
-        return found
+            found.setdefault(row.column, []).append(row)
+        return {column: _Plane(tuple(rows)) for column, rows in found.items()}
 
     def _require(self, column: AtlasColumn) -> None:
         """Raise InputError if the table has no such column; name the first part that it lacks."""
@@ -303,17 +354,17 @@ class Atlas:
             known = [of for of in known if getattr(of, one.name) == asked]
 
     def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
-        rows = self._columns[question.column]
+        plane = self._columns[question.column]
         place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
         box: list[list[float]] = []
-        for name, value, grid in zip(_AXES, place, _grids(rows), strict=True):
+        for name, value, grid in zip(_AXES, place, plane.grids, strict=True):
             if not grid[0] <= value <= grid[-1]:
                 ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
                 return AtlasAnswer(
                     question, NOT_KNOWN, f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
                 )
             box.append(_around(value, grid))
-        corners = [_row(rows, *corner) for corner in itertools.product(*box)]
+        corners = [plane.at(*corner) for corner in itertools.product(*box)]
         found = list(dict.fromkeys(row for row in corners if row is not None))
         found.sort(key=lambda row: _distance(question, row))
         if not found or None in corners:
@@ -325,7 +376,7 @@ class Atlas:
             "",
             neighbours=tuple(found),
             distance=_distance(question, found[0]),
-            old=any(row.verdict != NOT_RUN and row.sources != self._sources(row.column) for row in found),
+            old=any(map(self._is_old, found)),
         )
         return _agreed(known)
 
@@ -349,7 +400,7 @@ class Atlas:
             for column in self._columns
             if (column.l4s, column.classic, column.classic_ecn) == (own.l4s, own.classic, own.classic_ecn)
         ]
-        sizes = {question.buffer_bdp, *(row.buffer_bdp for row in self.cells)}
+        sizes = {question.buffer_bdp, *(size for plane in self._columns.values() for size in plane.grids[2])}
 
         def effort(changed: AtlasQuestion) -> tuple[bool, bool, float]:
             column = changed.column
@@ -411,33 +462,12 @@ def _besides(column: AtlasColumn, name: str) -> str:
     return "" if name == "aqm" else f" behind {column.aqm}"
 
 
-def _grids(rows: Iterable[tuple[float, float, float]]) -> list[list[float]]:
-    return [sorted(set(axis)) for axis in zip(*rows, strict=True)]
-
-
 def _around(value: float, grid: Sequence[float]) -> list[float]:
     """Return the value itself where it is on the grid, else the values of the grid below and above it."""
     for one in grid:
         if math.isclose(one, value, rel_tol=1e-6):
             return [one]
     return [max(one for one in grid if one < value), min(one for one in grid if one > value)]
-
-
-def _row(
-    rows: dict[tuple[float, float, float], AtlasCell], rate_mbps: float, rtt_ms: float, buffer_bdp: float
-) -> AtlasCell | None:
-    """Return the cell of a point, also where that of a smaller buffer holds for it; None if it has none."""
-    own = rows.get((rate_mbps, rtt_ms, buffer_bdp))
-    if own is not None:
-        return own
-    return next(
-        (
-            row
-            for (rate, rtt, size), row in rows.items()
-            if (rate, rtt) == (rate_mbps, rtt_ms) and size <= buffer_bdp <= row.buffer_to_bdp
-        ),
-        None,
-    )
 
 
 def _distance(question: AtlasQuestion, row: AtlasCell) -> float:

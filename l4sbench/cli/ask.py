@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs
 from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, is_terminal, say
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from l4sbench.app.asking import Atlas, AtlasAnswer
     from l4sbench.app.atlas import AtlasCell, AtlasInterval
 
@@ -39,6 +39,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench ask 50 Mbit/s, 20 ms, FQ-CoDel",
             "l4sbench ask                                     it asks the questions",
             "l4sbench ask aqm=dualpi2 rate=4mbit rtt=20ms --run      run exactly this cell, too",
+            "l4sbench ask --page atlas.html                   the whole atlas as a map",
         ),
     )
     parser.add_argument(
@@ -51,18 +52,35 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--run", action="store_true", help="run exactly this cell in the lab, and compare it with the answer"
     )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="write the whole atlas as one page with a map, which opens from disk or any web server",
+    )
     add_runs(parser)
 
 
 def run_ask(args: argparse.Namespace) -> int:
-    """Print the answer; with --run also the lab's."""
+    """Print the answer, with --run also the lab's; or write the page of the whole atlas."""
     from l4sbench.app.asking import Atlas
 
     atlas = Atlas.load()
+    if args.page is not None:
+        return _write_page(atlas, args.page, args.words)
     words = args.words or _dialogue(atlas)
     found = atlas.ask(*words)
     _show(found)
     return _run(atlas, found, args.runs) if args.run else 0
+
+
+def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
+    if words:
+        raise InputError("--page shows the whole atlas and takes no question")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, atlas.page())
+    answer(str(file))
+    return 0
 
 
 def _dialogue(atlas: Atlas) -> list[str]:

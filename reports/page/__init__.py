@@ -7,6 +7,7 @@
 Everything but the time series is in `index.html` itself; docs/reading.md describes it.
 """
 
+from reports.page.atlas import AtlasNames, MapCell, atlas_page
 from reports.page.compared import Links, comparison_page
 from reports.page.conformance import conformance_page
 from reports.page.live import Live
@@ -15,11 +16,14 @@ from reports.page.page import Heading, Section, beside_published, write
 from reports.page.running import write_live, write_waiting
 
 __all__ = [
+    "AtlasNames",
     "Heading",
     "Links",
     "Live",
+    "MapCell",
     "NightLinks",
     "Section",
+    "atlas_page",
     "beside_published",
     "comparison_page",
     "conformance_page",

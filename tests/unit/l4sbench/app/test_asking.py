@@ -187,3 +187,17 @@ def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
 def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", "aqm=fq-codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
     assert capsys.readouterr().out.startswith("fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic\n")
+
+
+def test_the_whole_atlas_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "atlas.html"
+    assert main(["ask", "--page", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "Is it okay to switch to L4S?" in file.read_text(encoding="utf-8")
+    assert main(["ask", "--page", str(file), "aqm=fq-codel"]) == 2
+    assert "--page shows the whole atlas and takes no question" in capsys.readouterr().err
+
+
+def test_the_page_says_at_a_cell_what_to_set_instead() -> None:
+    asked = atlas(*plane(FIFO, "l4s-starved"))
+    assert '"instead":["","aqm=fq-codel"]' in asked.page()

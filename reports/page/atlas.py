@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The page of the atlas: a map of rate by round-trip time for each queue, buffer and competitor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from l4sbench.text.units import Duration, Rate
+from reports.page.page import as_script_data
+from reports.page.sheet import sheet
+from reports.render.words import GLYPHS
+from reports.result.judging import Word
+
+if TYPE_CHECKING:
+    from l4sbench.app.atlas import AtlasCell, AtlasColumn, AtlasInterval
+
+_OPEN: Final = (Word.UNDECIDED, Word.INVALID)
+_DIGITS: Final = 4
+
+
+@dataclass(frozen=True)
+class AtlasNames:
+    """Labels of queues and of congestion controls by their names."""
+
+    queues: Mapping[str, str]
+    ccs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MapCell:
+    """A cell of the map.
+
+    Attributes:
+        cell: The row of the table.
+        old: True if a kernel or modules other than those of this version made it.
+        instead: What to set instead where it is not ok, in words; empty where nothing is known.
+    """
+
+    cell: AtlasCell
+    old: bool = False
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class _Flows:
+    """Two flows in words, with the numbers of cells of each queue."""
+
+    label: str
+    queues: tuple[_Count, ...]
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Numbers of cells of a queue: those that are ok, those with a verdict, and all."""
+
+    label: str
+    ok: int
+    decided: int
+    cells: int
+
+
+def atlas_page(cells: Sequence[MapCell], names: AtlasNames) -> str:
+    """Return the page as text; it loads nothing, and an address keeps what was chosen."""
+    ran = [one for one in cells if one.cell.verdict]
+    return sheet(
+        "atlas.html.j2",
+        ("atlas.css",),
+        ("base.js", "atlas.js"),
+        data=as_script_data(_data(cells, names)),
+        cells=len(cells),
+        ran=len(ran),
+        trials=sum(one.cell.trials for one in ran),
+        left_out=sum(one.cell.left_out for one in ran),
+        cost_h=sum(one.cell.cost_s for one in ran) / 3600,
+        old=sum(one.old for one in ran),
+        makers=sorted({one.cell.made_by for one in ran}),
+        flows=_flows(cells, names),
+    )
+
+
+def _flows(cells: Sequence[MapCell], names: AtlasNames) -> list[_Flows]:
+    by_flows: dict[str, dict[str, list[AtlasCell]]] = {}
+    for one in cells:
+        column = one.cell.column
+        queues = by_flows.setdefault(_switch(column, names), {})
+        queues.setdefault(_queue(column, names), []).append(one.cell)
+    return [
+        _Flows(label, tuple(_count(queue, own) for queue, own in queues.items()))
+        for label, queues in by_flows.items()
+    ]
+
+
+def _count(label: str, cells: Sequence[AtlasCell]) -> _Count:
+    decided = [cell for cell in cells if cell.verdict and cell.verdict not in _OPEN]
+    return _Count(label, sum(cell.verdict == Word.OK for cell in decided), len(decided), len(cells))
+
+
+def _queue(column: AtlasColumn, names: AtlasNames) -> str:
+    label = names.queues.get(column.aqm, column.aqm)
+    return label if column.min_qlen_step is None else f"{label}, min_qlen_step {column.min_qlen_step}p"
+
+
+def _switch(column: AtlasColumn, names: AtlasNames) -> str:
+    label = " beside ".join(names.ccs.get(name, name) for name in (column.l4s, column.classic))
+    return label if column.classic_ecn == "off" else f"{label} with ECN {column.classic_ecn}"
+
+
+def _data(cells: Sequence[MapCell], names: AtlasNames) -> dict[str, object]:
+    """Return the cells for the script, by column; texts that many cells have are listed once."""
+    instead = list(dict.fromkeys(one.instead for one in cells))
+    places = {text: place for place, text in enumerate(instead)}
+    by_column: dict[tuple[str, AtlasColumn], list[MapCell]] = {}
+    for one in cells:
+        by_column.setdefault((one.cell.matrix, one.cell.column), []).append(one)
+    return {
+        "rates": [
+            [mbps, str(Rate(round(mbps * 1e6)))] for mbps in _values(one.cell.rate_mbps for one in cells)
+        ],
+        "rtts": [[ms, str(Duration(round(ms * 1e6)))] for ms in _values(one.cell.rtt_ms for one in cells)],
+        "buffers": _values(one.cell.buffer_bdp for one in cells),
+        "verdicts": {word.value: GLYPHS[word] for word in Word},
+        "instead": instead,
+        "columns": [_column(*key, own, names, places) for key, own in by_column.items()],
+    }
+
+
+def _column(
+    matrix: str,
+    column: AtlasColumn,
+    cells: Iterable[MapCell],
+    names: AtlasNames,
+    places: Mapping[str, int],
+) -> dict[str, object]:
+    return {
+        "matrix": matrix,
+        "aqm": column.aqm,
+        "queue": _queue(column, names),
+        "flows": _switch(column, names),
+        "step": column.min_qlen_step,
+        "to": column.l4s,
+        "against": column.classic,
+        "ecn": column.classic_ecn,
+        "labels": [names.ccs.get(name, name) for name in (column.l4s, column.classic)],
+        "cells": [_cell(one, places) for one in cells],
+    }
+
+
+def _cell(one: MapCell, places: Mapping[str, int]) -> list[object]:
+    """Return the values of a cell in the order that the script names."""
+    cell = one.cell
+    where: list[object] = [cell.rate_mbps, cell.rtt_ms, cell.buffer_bdp, cell.buffer_to_bdp]
+    if not cell.verdict:
+        return where
+    return [
+        *where,
+        cell.verdict,
+        int(cell.sure),
+        cell.trials,
+        cell.left_out,
+        int(one.old),
+        places[one.instead],
+        _ends(cell.l4s_percent),
+        _ends(cell.classic_percent),
+        _ends(cell.l4s_delay_ms),
+        _ends(cell.classic_delay_ms),
+        _ends(cell.utilisation_percent),
+    ]
+
+
+def _ends(of: AtlasInterval | None) -> list[float | None] | None:
+    if of is None:
+        return None
+    return [end and float(f"{end:.{_DIGITS}g}") for end in (of.mean, of.low, of.high)]
+
+
+def _values(of: Iterable[float]) -> list[float]:
+    return sorted(set(of))
