@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from collectors.collector import BadRawError, Rows
 from l4sbench.disk.plain import is_plain, plain_text, read_plain
 from l4sbench.program import ReadKind
-from l4sbench.program.data import PAUSES_FILE
+from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
@@ -141,6 +141,9 @@ def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, s
                 yield "module", module.name, kernel.modules[module.name]
     if program.pauses and (text := read_output(raw, node, PAUSES_FILE)) is not None:
         yield "pauses", "path.pause", json.dumps(parse_pauses(text), sort_keys=True)
+    if program.echoes and (text := read_output(raw, node, ROUND_TRIPS_FILE)) is not None:
+        for address, rtt_ms in parse_round_trips(text).items():
+            yield "rtt", address, f"{rtt_ms:g} ms"
     for reading in program.readback:
         text = read_output(raw, node, reading.output)
         if text is not None:
@@ -188,6 +191,15 @@ def parse_pauses(text: str) -> dict[str, object]:
     if not lengths:
         return {"number": 0}
     return {"number": len(lengths), "median_ms": lengths[len(lengths) // 2], "longest_ms": lengths[-1]}
+
+
+def parse_round_trips(text: str) -> dict[str, float]:
+    """Return the round-trip times in ms that a helper measured, by address; none of what did not answer."""
+    try:
+        listed = _mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
+    return {str(name): float(own) for name, own in listed.items() if isinstance(own, int | float)}
 
 
 def parse_rules(text: str) -> list[dict[str, object]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from l4sbench.app.notebook import listener, shown
+from l4sbench.app.path import path_of, require_path
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
     RUNS,
@@ -200,7 +201,8 @@ def run(
             result instead.
     """
     told = listener() if on_event is None else on_event
-    prepared = prepare(matrix, filters, RunOptions(**choices))
+    options = RunOptions(**choices)
+    prepared = prepare(matrix, filters, options, path_of(matrix, filters, options, on_state))
     return run_prepared(prepared, on_state=on_state, on_plan=on_plan, on_event=told)
 
 
@@ -277,6 +279,7 @@ def plan_of(
     from l4sbench.app.adaptive import forecast
     from l4sbench.testbeds.staged import Staged
 
+    require_path(matrix, filters, options)
     prepared = prepare(matrix, filters, options)
     testbed, identity, stages, untested = None, None, None, ""
     advice: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from l4sbench.disk import assets
 from l4sbench.disk.userfiles import is_file, short
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.facts.factors import DEFAULT_LAB, MAX_TRIALS
+from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ RUNS: Final = Path("runs")
 _Function = TypeVar("_Function", bound="Callable[..., object]")
 
 _IN_LABS: Final = ("virtual", "dask")
+REAL: Final = ("ssh", "fabric")
+"""Testbeds whose paths may have a delay of their own."""
 TESTBEDS: Final = ("virtual", "ssh", "fabric", "dask")
 
 
@@ -258,8 +261,13 @@ class Prepared:
         return VirtualTestbed(known, catalog, frozenset(unbuilt), labs=known_labs)
 
 
-def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> Prepared:
+def prepare(
+    matrix: str | Path, filters: Sequence[str], options: RunOptions, path_rtt: Duration | None = None
+) -> Prepared:
     """Load what a run of the matrix needs; touches no host.
+
+    `path_rtt` is the round-trip time of the path that `rtt: measured` means; None: that of the run that
+    goes on.
 
     Raises:
         InputError: the matrix, its rule, a filter or an option is wrong; it carries every problem of the
@@ -272,7 +280,11 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     if trials is not None and not 1 <= trials <= MAX_TRIALS:
         raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
     change = until_decided(trials) if options.sure else None
-    whole = load_matrix(matrix, options.catalog, change, quick=options.quick, changes=options.changes)
+    if path_rtt is None and options.testbed[0] in REAL and wants_path(matrix, options):
+        path_rtt = run_path(matrix, options)
+    whole = load_matrix(
+        matrix, options.catalog, change, quick=options.quick, changes=options.changes, path_rtt=path_rtt
+    )
     loaded = whole.select(filters)
     if trials is not None and not options.sure:
         loaded = replace(loaded, trials=Trials(trials, trials, None))
@@ -293,6 +305,34 @@ def prepare(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> 
     settled = _settled(loaded, traits, consent=options.trust)
     latest = None if options.new else _latest(matrix, loaded.name, options)
     return Prepared(replace(loaded, catalog=settled.catalog), options, latest, traits, settled, rule, whole)
+
+
+def wants_path(matrix: str | Path, options: RunOptions) -> bool:
+    """Return True if a matrix states `rtt: measured`.
+
+    Raises:
+        InputError: the matrix cannot be read.
+    """
+    from l4sbench.matrix import Matrix
+
+    return Matrix.wants_path(find_matrix(matrix), quick=options.quick, changes=options.changes)
+
+
+def run_path(matrix: str | Path, options: RunOptions) -> Duration | None:
+    """Return the path's own round-trip time that the run has that would go on; None before there is one.
+
+    Raises:
+        InputError: the matrix is wrong.
+    """
+    if options.new:
+        return None
+    assumed = Duration(10**9)  # the name of the run does not depend on it
+    changes = options.changes
+    name = load_matrix(matrix, options.catalog, quick=options.quick, changes=changes, path_rtt=assumed).name
+    if (latest := _latest(matrix, name, options)) is None:
+        return None
+    cells = load_matrix(latest.path / "matrix.yaml").cells
+    return next((cell.rtt for cell in cells if cell.has_own_delay), None)
 
 
 def require_possible(matrix: Matrix, traits: TestbedTraits) -> None:
@@ -370,10 +410,12 @@ def load_matrix(
     *,
     quick: bool = False,
     changes: Sequence[str] = (),
+    path_rtt: Duration | None = None,
 ) -> Matrix:
     """Load and expand a matrix by its file or name, or its `quick` variant, with `changes` (`KEY=VALUE`).
 
-    `change_trials` changes the number of trials, in the matrix's source, too.
+    `change_trials` changes the number of trials, in the matrix's source, too. `path_rtt` is the time that
+    `rtt: measured` means.
 
     Raises:
         InputError: it carries every problem of the file.
@@ -392,7 +434,14 @@ def load_matrix(
         if quick:
             raise _not_quick(path, stored.name, quick=Run(path.parent).manifest.quick)
         return stored
-    return Matrix.load(path, catalog_dirs=folders, change_trials=change_trials, quick=quick, changes=changes)
+    return Matrix.load(
+        path,
+        catalog_dirs=folders,
+        change_trials=change_trials,
+        quick=quick,
+        changes=changes,
+        path_rtt=path_rtt,
+    )
 
 
 def _not_quick(path: Path, name: str, *, quick: bool) -> InputError:

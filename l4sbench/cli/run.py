@@ -72,6 +72,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run, and print the decision table and the paths of the results."""
     from l4sbench.app import api
+    from l4sbench.app.path import path_of
     from l4sbench.app.prepare import prepare
     from l4sbench.app.stored import StoredRun
     from l4sbench.cli.plan import warn_of
@@ -79,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
     from l4sbench.cli.report import preliminary, show_result
     from l4sbench.engine.loop import RunInterrupted
 
-    prepared = prepare(args.matrix, args.filters, run_options(args))
+    options = run_options(args)
+    path_rtt = path_of(args.matrix, args.filters, options, say)
+    prepared = prepare(args.matrix, args.filters, options, path_rtt)
     if args.detach:
         return _detach(prepared)
     if args.watch and not wants_bar():

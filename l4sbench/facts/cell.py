@@ -292,6 +292,11 @@ class Cell:
         return DEFAULT_FAMILY if family is None else Family(str(family))
 
     @property
+    def has_own_delay(self) -> bool:
+        """True if its path has the round-trip time by itself; older cells have no such factor."""
+        return self.get("path.delay") == "own"
+
+    @property
     def highest_rate(self) -> Rate:
         """The highest rate of the bottleneck during a trial."""
         changed = [cast("Rate", event.changes.get("rate", self.rate)) for event in self.events]

@@ -32,6 +32,10 @@ MAX_TRIALS: Final = 10_000
 DEFAULT_LAB: Final = "default"
 """The lab that has no other name."""
 
+RTT: Final = "rtt"
+MEASURED: Final = "measured"
+"""Value of `rtt` in a matrix that stands for the round-trip time that the path has by itself."""
+
 DEFAULT_FAMILY: Final = Family.IPV4
 """The version of IP of cells that state none, and of those that were written before there were two."""
 
@@ -69,7 +73,13 @@ FACTORS: Final = _table(
     ),
     Parameter("rate", "rate", "Rate of the bottleneck.", required=True, positive=True, maximum=Rate(10**12)),
     Parameter(
-        "rtt", "duration", "Round-trip time without queues.", required=True, positive=True, maximum=HOUR
+        RTT,
+        "duration",
+        "Round-trip time without queues. A matrix may state measured: that of the path between real hosts, "
+        "to which no delay is added.",
+        required=True,
+        positive=True,
+        maximum=HOUR,
     ),
     Parameter(
         "duration",
@@ -106,6 +116,14 @@ FACTORS: Final = _table(
         "path.pause is 4ms and path.pause_at is receivers. Only the virtual testbed applies it.",
         default="ideal",
         choices=tuple(HOSTS),
+    ),
+    Parameter(
+        "path.delay",
+        "str",
+        "Where the round-trip time comes from: it is added to the path, or is the path's own, such as that "
+        "between two sites. rtt: measured states own, with what was measured. Only hosts have own.",
+        default="added",
+        choices=("added", "own"),
     ),
     Parameter(
         "path.noise",

@@ -37,7 +37,9 @@ from l4sbench.facts.factors import (
     GROUP_FACTORS,
     GROUP_NAME,
     MAX_TRIALS,
+    MEASURED,
     RESERVED,
+    RTT,
 )
 from l4sbench.text.licences import licence_id
 from l4sbench.text.parameters import Parameter, plain, shown
@@ -333,6 +335,8 @@ def json_schema() -> Schema:
     )
     _close(parts["Quick"], core, dotted)
     for stated in (schema, parts["Quick"]):
+        alone = {"anyOf": [core[RTT], {"const": MEASURED}], "description": core[RTT]["description"]}
+        stated["properties"] |= {RTT: alone}
         stated["properties"] |= {"trials": _TRIALS_SCHEMA, "flows": _FLOWS_SCHEMA, EVENTS: _EVENTS_SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 

@@ -19,7 +19,7 @@ from l4sbench.matrix.expand import Expansion, expand
 from l4sbench.matrix.naming import Names
 from l4sbench.matrix.own import own_executables, own_senders, own_topologies
 from l4sbench.matrix.patterns import select
-from l4sbench.matrix.reading import MatrixSource, Variant, read_source, source_of
+from l4sbench.matrix.reading import MatrixSource, Variant, read_source, source_of, with_path
 from l4sbench.matrix.writing import as_yaml
 from l4sbench.text.wording import quoted, quoted_name
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from l4sbench.disk.document import Document
     from l4sbench.facts.cell import Cell
+    from l4sbench.text.units import Duration
 
 DEFAULT_TRIALS = 3
 LEAST_TRIALS = 3
@@ -126,6 +127,7 @@ class Matrix:
         quick: bool = False,
         stored: bool = False,
         changes: Sequence[str] = (),
+        path_rtt: Duration | None = None,
     ) -> Self:
         """Read a matrix file and expand it.
 
@@ -139,11 +141,13 @@ class Matrix:
             quick: read the variant that the file's key `quick` describes. Otherwise the variant is checked.
             stored: it is a run's copy, whose catalog may lack what only the variant uses: leave it unchecked.
             changes: `KEY=VALUE` as a matrix states it, which take the place of what the file states.
+            path_rtt: round-trip time of the path that `rtt: measured` means; the matrix's source states it.
 
         Raises:
             InputError: all problems of the file and of the files and folders it names.
         """
         source, data = read_source(path, quick=quick, changes=changes)
+        source = with_path(source, path_rtt)
         problems = list(source.problems)
         if catalog is None:
             folders = [*source.settings.get("catalog", ()), *catalog_dirs]
@@ -190,13 +194,22 @@ class Matrix:
         )
 
     @staticmethod
+    def wants_path(path: Path, *, quick: bool = False, changes: Sequence[str] = ()) -> bool:
+        """Return True if a matrix file states `rtt: measured`.
+
+        Raises:
+            InputError: the file itself, or a change, cannot be read.
+        """
+        return read_source(path, quick=quick, changes=changes)[0].wants_path
+
+    @staticmethod
     def cells_of(document: Document, catalog: Catalog, *, quick: bool = False) -> tuple[Cell, ...]:
         """Return the cells of a document that has the content of a matrix file, or of its quick variant.
 
         Raises:
             InputError: all problems of the content.
         """
-        source = source_of(document, quick=quick)
+        source = with_path(source_of(document, quick=quick), None)
         problems = list(source.problems)
         _, expansion = _expanded(source, catalog, problems)
         if problems:

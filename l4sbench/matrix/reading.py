@@ -17,12 +17,13 @@ from l4sbench.disk import assets
 from l4sbench.disk.document import CUT, Document, KeyPath, parse, salvage
 from l4sbench.disk.userfiles import is_file, read_bytes
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
-from l4sbench.facts.factors import EVENTS, FACTOR_NAMES
+from l4sbench.facts.factors import EVENTS, FACTOR_NAMES, MEASURED, RTT
 from l4sbench.matrix.changes import Given
 from l4sbench.text.wording import quoted, quoted_name
 
 if TYPE_CHECKING:
     from l4sbench.matrix.grammar import Quick, Stated
+    from l4sbench.text.units import Duration
 
 Origin: TypeAlias = Literal["fixed", "axis", "include", "exclude"]
 
@@ -106,7 +107,7 @@ class MatrixSource:
             `baselines`, `seed`, `catalog`, `spread`.
         groups: flow groups in order, with the position of each.
         incomplete: True if parts were cut out because of problems; then nothing is reported as missing.
-        extended: True if it extends another file, or is a variant of one.
+        extended: True if it is not what one file states: it extends another, or is a variant.
         quick: what the file's key `quick` describes; a file that extends this one does not inherit it.
     """
 
@@ -138,6 +139,14 @@ class MatrixSource:
             found.setdefault(statement.name, statement.key_where)
         return self.groups | found
 
+    @property
+    def wants_path(self) -> bool:
+        """True if the round-trip time of its cells is that of a path, which somebody has to measure."""
+        stated = self.fixed.get(RTT)
+        return stated is not None and stated.raw == MEASURED
+
+
+_DELAY: Final = "path.delay"
 
 MAX_FILES: Final = 100
 """Number of files that a matrix may consist of."""
@@ -179,6 +188,33 @@ def source_of(document: Document, *, quick: bool = False) -> MatrixSource:
     path = Path(document.name)
     source = _Reader().source(document, path, (path.resolve(),))
     return source.quick.source if quick and source.quick is not None else source
+
+
+def with_path(source: MatrixSource, rtt: Duration | None) -> MatrixSource:
+    """Return a source in which `rtt: measured`, if it states that, is this round-trip time of the path's own.
+
+    None: nobody has measured it, which is one of its problems then.
+    """
+    if not source.wants_path:
+        return source
+    stated, quick = source.fixed[RTT], source.quick
+    if rtt is None:
+        message = "the path's own round-trip time is not measured yet"
+        hint = "`l4sbench run` does that first, with --on ssh:INVENTORY or fabric; or write a duration"
+        problem = Problem(stated.where, RTT, message, hint)
+        rest = {name: statement for name, statement in source.fixed.items() if name != RTT}
+        return replace(source, fixed=rest, problems=[*source.problems, problem], incomplete=True)
+    own = {RTT: replace(stated, raw=str(rtt)), _DELAY: replace(stated, name=_DELAY, raw="own")}
+    problems = list(source.problems)
+    if (other := source.fixed.get(_DELAY)) is not None and other.raw != "own":
+        problems.append(Problem(other.where, _DELAY, f"rtt: {MEASURED} adds no delay", "leave it out"))
+    return replace(
+        source,
+        fixed=source.fixed | own,
+        problems=problems,
+        extended=True,
+        quick=quick and replace(quick, source=with_path(quick.source, rtt)),
+    )
 
 
 class _Reader:

@@ -22,7 +22,7 @@ from l4sbench.disk import assets
 from l4sbench.disk.memo import Memo
 from l4sbench.facts.factors import DEFAULT_LAB, refers
 from l4sbench.facts.traits import Needs
-from l4sbench.program.refusals import refusals
+from l4sbench.program.refusals import lab_refusals, refusals
 from l4sbench.program.trial import seed_of
 from l4sbench.program.uses import Uses, executables, kernel_options, modules, senders
 
@@ -214,9 +214,8 @@ def needs(catalog: Catalog, cells: Iterable[Cell], traits: TestbedTraits, *, cap
 
 def impossible(cells: Iterable[Cell], traits: TestbedTraits) -> list[Problem]:
     """Return why a testbed with these traits cannot run some of these cells, whatever its hosts are."""
-    if traits.wires:
-        return []
-    return list(dict.fromkeys(problem for cell in _samples(cells) for problem in refusals(cell)))
+    refuse = lab_refusals if traits.wires else refusals
+    return list(dict.fromkeys(problem for cell in _samples(cells) for problem in refuse(cell)))
 
 
 def _samples(cells: Iterable[Cell]) -> tuple[Cell, ...]:

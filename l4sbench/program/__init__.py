@@ -14,7 +14,7 @@ An argument `@<network>` of a command stands for the node's interface on that ne
 
 from __future__ import annotations
 
-from l4sbench.program.build import programs
+from l4sbench.program.build import path_programs, programs
 from l4sbench.program.check import Oddity, findings, oddities, problems
 from l4sbench.program.data import (
     CHANGES_FILE,
@@ -58,6 +58,7 @@ __all__ = [
     "findings",
     "found_values",
     "oddities",
+    "path_programs",
     "problems",
     "programs",
 ]

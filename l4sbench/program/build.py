@@ -73,6 +73,31 @@ def programs(
     )
 
 
+def path_programs(cell: Cell, topology: Topology, catalog: Catalog) -> Mapping[str, Program]:
+    """Make programs that link the nodes and measure the path's own round-trip times; they set up no queues.
+
+    They need nothing of the kernel that a queue or a congestion control of the cell may need.
+    """
+    placement = Placement(cell, topology, catalog)
+    return MappingProxyType(
+        {
+            node.name: Program(
+                node.name,
+                sysctls=tuple(_forwarding(cell.family, node).items()),
+                links=_links(node),
+                routes=_routes(node, ()),
+                echoes=_echoes(placement, node.name),
+            )
+            for node in placement.topology.nodes
+        }
+    )
+
+
+def _links(node: Node) -> tuple[Link, ...]:
+    offloads = tuple((name, False) for name in OFFLOADS)
+    return tuple(Link(address.network, str(address), offloads) for address in node.addresses)
+
+
 def _captures(placement: Placement, node: str) -> tuple[Server, ...]:
     """Return packet captures on both sides of the queue where the topology has them; none at other nodes.
 
@@ -122,10 +147,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         node=node.name,
         modules=modules,
         sysctls=(*sysctls, *wires),
-        links=tuple(
-            Link(address.network, str(address), tuple((name, False) for name in OFFLOADS))
-            for address in node.addresses
-        ),
+        links=_links(node),
         neighbours=tuple(neighbours(placement, node, conditions.switches)),
         routes=(*_routes(node, touching), *routes_beside(placement, node, conditions.switches)),
         reset=tuple(
@@ -145,7 +167,15 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         expected=tuple(expected for shaper in (*shapers, *rewriting) for expected in shaper.expected),
         changes=changes(placement, node.name, wires=wired),
         pauses=() if wired else tuple(pauses(placement, node.name, conditions.pause_seed)),
+        echoes=_echoes(placement, node.name) if placement.cell.has_own_delay else (),
     )
+
+
+def _echoes(placement: Placement, node: str) -> tuple[str, ...]:
+    """Return the addresses of the receivers to which a node sends flows."""
+    pairs = (placed.pair for placed in placement.groups if placed.pair.sender == node)
+    by_name = placement.topology.by_name
+    return tuple(dict.fromkeys(by_name[pair.receiver].addresses[0].ip for pair in pairs))
 
 
 def _commands(shapers: Sequence[Shaper]) -> Iterator[tuple[str, ...]]:

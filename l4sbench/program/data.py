@@ -291,12 +291,17 @@ class NodePauses:
     end: tuple[tuple[str, ...], ...]
 
 
+ROUND_TRIPS_FILE = "rtt.json"
+"""Raw file of a node: for each address of `echoes` the shortest round-trip time in ms, or null."""
+
+
 @dataclass(frozen=True)
 class Program:
     """Everything that one node does in one trial, in phases. `to_json` and `from_json` are inverse.
 
     `rules` make the table `RULES` anew, which the node has only in trials that have them. `sysctls` and
-    `expected` hold until `changes` change them, in order of their instants.
+    `expected` hold until `changes` change them, in order of their instants. `echoes` are addresses to which
+    the node measures the path's own round-trip time before flows start.
     """
 
     node: str
@@ -315,6 +320,7 @@ class Program:
     expected: tuple[Expected, ...] = ()
     changes: tuple[Change, ...] = ()
     pauses: tuple[NodePauses, ...] = ()
+    echoes: tuple[str, ...] = ()
 
     @property
     def sysctls_at_end(self) -> Mapping[str, str]:

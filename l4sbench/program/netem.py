@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Delay, jitter, losses and pauses on hosts, by netem where packets leave nodes, and their changes by events.
 
+A path that has its round-trip time by itself gets no delay.
+
 `tc qdisc change` takes what is not stated from the kernel's defaults or leaves it as it was, so every command
 states all of it, also what an earlier event has set. Pauses have a netem of their own behind that of a delay,
 with nothing but a slot: packets wait for its start, and then leave in order.
@@ -69,13 +71,19 @@ class _Path:
 def delays(placement: Placement, node: str) -> Iterator[Shaper]:
     """Yield the round-trip time in equal parts on all ports of delay nodes, and what senders add to it."""
     path = _Path.after(placement)
-    for port in placement.topology.delay_ports:
-        if port.node == node:
-            yield _of_port(placement, "replace", port.network, node, path)
+    for network in _delaying(placement, node):
+        yield _of_port(placement, "replace", network, node, path)
     if (extra := placement.extra_delay(node)).ns:
         network = placement.topology.sender_networks[node]
         parts = [_delay(extra), _NO_JITTER, _NO_LOSS]
         yield _shaper(placement, "replace", (node, network), parts)
+
+
+def _delaying(placement: Placement, node: str) -> tuple[str, ...]:
+    """Return the networks of a delay node at which netem is; a path of its own delay has it for losses."""
+    topology, cell = placement.topology, placement.cell
+    ports = topology.delay_ports if not cell.has_own_delay else topology.data_ports if cell.has_losses else ()
+    return tuple(port.network for port in ports if port.node == node)
 
 
 def gates(placement: Placement, node: str) -> Iterator[Shaper]:
@@ -115,9 +123,14 @@ def pauses(placement: Placement, node: str, seed: int) -> Iterator[NodePauses]:
     )
 
 
+def pauses_hosts(cell: Cell) -> bool:
+    """Return True if hosts are paused for a cell; those of a profile are what hosts do by themselves."""
+    return "path.pause" in cell.given and bool(cell.path_pause.ns)
+
+
 def _gated(placement: Placement, node: str) -> tuple[str, ...]:
-    """Return the networks of a node that pauses; on hosts pauses of a profile are those that hosts have."""
-    if "path.pause" not in placement.cell.given or not wires.pauses(placement, node):
+    """Return the networks of a node that pauses."""
+    if not pauses_hosts(placement.cell) or not wires.pauses(placement, node):
         return ()
     return tuple(address.network for address in placement.topology.by_name[node].addresses)
 
@@ -130,7 +143,7 @@ def _slot(placement: Placement, node: str, network: str, length: Duration) -> tu
 
 def _where(placement: Placement, node: str, network: str) -> tuple[str, ...]:
     """Return the place of netem for pauses: behind that of a delay, if there is one."""
-    delayed = {port.network for port in placement.topology.delay_ports if port.node == node}
+    delayed = {*_delaying(placement, node)}
     if placement.extra_delay(node).ns:
         delayed.add(placement.topology.sender_networks[node])
     parent = ("parent", f"{_DELAY}1") if network in delayed else ("root",)
@@ -140,7 +153,8 @@ def _where(placement: Placement, node: str, network: str) -> tuple[str, ...]:
 def changed(placement: Placement, node: str, factor: str) -> tuple[str, ...]:
     """Return the networks at whose ports a node changes netem when this factor changes."""
     ports = {"rtt": placement.topology.delay_ports, "path.loss": placement.topology.data_ports}
-    return tuple(port.network for port in ports.get(factor, ()) if port.node == node)
+    there = _delaying(placement, node)
+    return tuple(p.network for p in ports.get(factor, ()) if p.node == node and p.network in there)
 
 
 def after(placement: Placement, node: str, network: str, event: PathEvent, output: str) -> Shaper:
@@ -179,7 +193,8 @@ def _of_port(
     port = (node, network)
     jitter = _jitter(placement.cell) if port in jittered(placement, node) else _NO_JITTER
     loss = _loss(placement.cell, path.loss) if port in placement.topology.data_ports else _NO_LOSS
-    return _shaper(placement, verb, port, [_delay(part_of_rtt(placement, path.rtt)), jitter, loss], output)
+    delay = Duration(0) if placement.cell.has_own_delay else part_of_rtt(placement, path.rtt)
+    return _shaper(placement, verb, port, [_delay(delay), jitter, loss], output)
 
 
 def _delay(delay: Duration) -> _Netem:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Factors of the path that hosts do not have, and what to choose instead."""
+"""Factors of the path that hosts do not have, or the lab, and what to choose instead."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.facts.factors import DEFAULT_LAB
+from l4sbench.facts.factors import DEFAULT_LAB, EVENTS
 from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def refusals(cell: Cell) -> Iterator[Problem]:
     """Yield why hosts cannot run a cell, however they are equipped."""
     given = cell.given
     yield from _of_jitter(cell)
+    if cell.has_own_delay:
+        yield from _of_own_delay(cell)
     if "path.pause" in given and cell.path_pause.ns:
         yield from _of_pauses(cell)
     if cell.packet_cost.ns:
@@ -29,6 +31,23 @@ def refusals(cell: Cell) -> Iterator[Problem]:
         yield Problem("", "host.packet_cost", message, f"leave it out, {_VIRTUAL}")
     if cell.lab != DEFAULT_LAB:
         yield Problem("", "lab", "hosts run kernels of their own", f"leave it out, {_VIRTUAL}")
+
+
+def _of_own_delay(cell: Cell) -> Iterator[Problem]:
+    hint = "write path.delay: added, and the rtt as a duration"
+    if cell.path_jitter.ns:
+        yield Problem("", "path.jitter", "a path of its own delay has none that could differ", hint)
+    for event in cell.events:
+        if "rtt" in event.changes:
+            path = f"{EVENTS}.{event.name}.rtt"
+            yield Problem("", path, "a path of its own delay has none that could change", hint)
+
+
+def lab_refusals(cell: Cell) -> Iterator[Problem]:
+    """Yield why the lab cannot run a cell."""
+    if cell.has_own_delay:
+        message = "the lab's networks have no delay of their own"
+        yield Problem("", "path.delay", message, "state rtt as a duration, or use --on ssh or --on fabric")
 
 
 def _of_pauses(cell: Cell) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The protocol of testbeds that can change their kernels between trials."""
+"""The protocols of testbeds of real hosts, which have kernels to change and paths of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import threading
 
     from l4sbench.facts.traits import Identity, Stage, Stages
+    from l4sbench.text.units import Duration
 
 
 @runtime_checkable
@@ -36,5 +37,21 @@ class Staged(Testbed, Protocol):
         Raises `TrialFailed` when the state cannot be reached, `TrialStopped` when `stop` ended it, which
         takes a few seconds at most, `PlaceLost` when it has to be called again for the remaining places,
         `TestbedError` when no further trial can run in any state.
+        """
+        ...
+
+
+@runtime_checkable
+class Measuring(Testbed, Protocol):
+    """A testbed whose paths may have a delay of their own."""
+
+    def require_path(self) -> None:
+        """Raise `InputError` when it has no such path. Contacts nothing."""
+        ...
+
+    def measure_path(self) -> Duration:
+        """Return the round-trip time of the path without queues; the testbed is of no further use then.
+
+        Raises `InputError` when it has no such path, `TestbedError` when it cannot be measured.
         """
         ...

@@ -24,6 +24,7 @@ ON_NODES = frozenset(
     {
         "playbooks/fetch.yml",
         "playbooks/look.yml",
+        "playbooks/path.yml",
         "playbooks/pauses.yml",
         "playbooks/prepare.yml",
         "playbooks/reach.yml",

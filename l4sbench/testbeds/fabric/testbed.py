@@ -26,7 +26,7 @@ from l4sbench.testbeds.fabric.kernels import planned_installs
 from l4sbench.testbeds.fabric.specs import addresses_of, specs_of
 from l4sbench.testbeds.ssh import TRAITS as SSH_TRAITS
 from l4sbench.testbeds.ssh import SshTestbed
-from l4sbench.testbeds.staged import Staged
+from l4sbench.testbeds.staged import Measuring, Staged
 
 if TYPE_CHECKING:
     from fablib_slices import Slices, SliceSpec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from l4sbench.facts.traits import Identity, Needs, Stage, Stages, TestbedTraits
     from l4sbench.matrix import Matrix
     from l4sbench.program.trial import TrialSpec
+    from l4sbench.text.units import Duration
 
 CHANGE_LIMIT_S: Final = 3600.0
 """Remaining lease that a change of kernels needs, which may install them first."""
@@ -159,6 +160,26 @@ class FabricTestbed:
             return planned_installs(self._specs[0], self._matrix.cells, self._matrix.catalog)
         hosts = held[0].hosts
         return hosts.installs() if isinstance(hosts, Staged) else ()
+
+    def measure_path(self) -> Duration:
+        """Return the round-trip time that the slice's path has by itself.
+
+        Raises:
+            InputError: there are several slices, or the slice has no path of its own.
+            TestbedError: FABRIC refuses, or a machine cannot be prepared or does not answer.
+        """
+        self.require_path()
+        self.identity()
+        hosts = self._held[0].hosts
+        if not isinstance(hosts, Measuring):
+            raise InputError("these hosts have no path of their own", "write the rtt as a duration")
+        return hosts.measure_path()
+
+    def require_path(self) -> None:
+        """Raise InputError if there are several slices, each with a path of its own."""
+        if len(self._specs) > 1:
+            hint = "use one slice, or write the rtt as a duration"
+            raise InputError("each slice has a path of its own", hint)
 
     def enter(self, stage: Stage, stop: threading.Event) -> Identity:
         """Make the machines of all slices run the kernels that a stage names, see `SshTestbed.enter`.

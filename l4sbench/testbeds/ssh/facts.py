@@ -17,6 +17,7 @@ from l4sbench.catalog import Queue
 from l4sbench.disk import assets
 from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
+from l4sbench.program.netem import pauses_hosts
 from l4sbench.program.rewriting import rewrites
 from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
 from l4sbench.traffic.family import Family
@@ -37,6 +38,9 @@ FREE_MB: Final = 100
 _EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
 _REWRITING: Final = "path.ecn"
 _RULES: Final = ("NF_TABLES", "NF_TABLES_INET")
+_NETEM: Final = "NET_SCH_NETEM"
+_FILES: Final = {_NETEM: "sch_netem", "NF_TABLES": "nf_tables"}
+"""Symbols of the kernel -> module that has it where it is not built in; Ubuntu packages some apart."""
 _WITHOUT_NETPERF: Final = f"choose a test without it ({', '.join(WITHOUT_NETPERF)})"
 _MEND: Final = {
     "tcpdump": "apt install tcpdump",
@@ -122,6 +126,7 @@ class NodeNeeds:
         queues: Kinds of queues for which tc needs a part of ours.
         accecn: Names of the congestion controls that negotiate AccECN on it.
         traffic: True if flows begin or end on it.
+        netem: Names of what netem does on it.
         tools: Further programs that its flows need, with what for.
     """
 
@@ -132,6 +137,7 @@ class NodeNeeds:
     queues: set[str] = field(default_factory=set)
     accecn: set[str] = field(default_factory=set)
     traffic: bool = False
+    netem: set[str] = field(default_factory=set)
     tools: dict[str, str] = field(default_factory=dict)
 
     def add(self, entry: Queue | CongestionControl) -> None:
@@ -144,6 +150,33 @@ class NodeNeeds:
         if entry.module is not None and entry.module.source is not None:
             self.modules.add(entry.module.name)
             self.queues.update(tc_parts(entry.module.source))
+
+
+def _delaying(cell: Cell) -> tuple[object, ...]:
+    """Return the part of a cell that decides which nodes need netem."""
+    longer = tuple(group.name for group in cell.groups if group.rtt is not None)
+    path = (cell.has_own_delay, cell.has_losses, cell.path_pause_at if pauses_hosts(cell) else "")
+    return (*path, longer)
+
+
+def _add_path(found: Mapping[str, NodeNeeds], cell: Cell, place: Topology) -> None:
+    """Add what the nodes of a path need to make it as the cell states."""
+    for port in place.data_ports if rewrites(cell) else ():
+        found[port.node].tools["nft"] = _REWRITING
+    for node, what in _netem_on(cell, place):
+        found[node].netem.add(what)
+
+
+def _netem_on(cell: Cell, place: Topology) -> Iterator[tuple[str, str]]:
+    """Yield nodes that need netem, and what for."""
+    if cell.has_losses or not cell.has_own_delay:
+        yield from ((node, "path.loss" if cell.has_own_delay else "the delay") for node in place.delays)
+    if pauses_hosts(cell):
+        pausing = place.delays if cell.path_pause_at == "delay" else place.receivers
+        yield from ((node, "path.pause") for node in pausing)
+    for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
+        if group.rtt is not None:
+            yield pair.sender, f"{group.name}.rtt"
 
 
 @cache
@@ -165,7 +198,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
         groups = tuple(
             (g.name, g.cc, g.ecn, g.receiver_ecn, g.nodes, g.sends.host_tools) for g in cell.groups
         )
-        shapes.setdefault((cell.topology, cell.aqm, groups, rewrites(cell)), cell)
+        shapes.setdefault((cell.topology, cell.aqm, groups, rewrites(cell), _delaying(cell)), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
         place = catalog.topology(cell.topology)
@@ -173,8 +206,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
             found.setdefault(node, NodeNeeds())
         for port in place.bottlenecks:
             found[port.node].add(catalog.queue(cell.aqm))
-        for port in place.data_ports if rewrites(cell) else ():
-            found[port.node].tools["nft"] = _REWRITING
+        _add_path(found, cell, place)
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             for node in pair:
                 found[node].traffic = True
@@ -210,8 +242,8 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     own = {entry.module.source for entry in entries if entry.module is not None and entry.module.source}
     symbols = {symbol for entry in entries for symbol in entry.needs.config}
     return {
-        "config": sorted(symbols | {"NET_SCH_NETEM", *_RULES}),
-        "modules": sorted(modules),
+        "config": sorted(symbols | {_NETEM, *_RULES}),
+        "modules": sorted(modules | {*_FILES.values()}),
         "ccs": sorted(ccs),
         "queues": sorted({kind for source in own for kind in tc_parts(source)}),
     }
@@ -280,7 +312,7 @@ def unfit(
         found += _host_problems(host, seen, tools)
         found += _interface_problems(host, seen, topology, needs.families)
         for node in host.nodes:
-            found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()), topology)
+            found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()))
     return list(dict.fromkeys(found))
 
 
@@ -344,9 +376,7 @@ def _interface_problems(
                 yield Problem("", host.name, message, hint)
 
 
-def _node_problems(
-    host: Host, seen: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
-) -> Iterator[Problem]:
+def _node_problems(host: Host, seen: HostFacts, node: str, wanted: NodeNeeds) -> Iterator[Problem]:
     for name, needs in wanted.needs.items():
         if needs.kernel and older(seen.kernel_release, needs.kernel):
             message = f"{node}: {name} needs Linux {needs.kernel}, and {seen.kernel_release} is running"
@@ -360,7 +390,7 @@ def _node_problems(
             yield Problem("", host.name, message, hint)
         if not seen.modules.keys() & set(needs.modules):
             yield from _config(host, seen, node, name, needs.config)
-    yield from _path_problems(host, seen, node, wanted, topology)
+    yield from _path_problems(host, seen, node, wanted)
     for cc in sorted(wanted.ccs - set(seen.ccs)):
         message = f"{node}: the kernel has no congestion control {cc}"
         yield Problem(
@@ -387,22 +417,27 @@ def _node_problems(
         yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")
 
 
-def _path_problems(
-    host: Host, seen: HostFacts, node: str, wanted: NodeNeeds, topology: Topology
-) -> Iterator[Problem]:
-    if node in topology.delays:
-        yield from _config(host, seen, node, "the delay", ("NET_SCH_NETEM",))
+def _path_problems(host: Host, seen: HostFacts, node: str, wanted: NodeNeeds) -> Iterator[Problem]:
+    for what in sorted(wanted.netem):
+        yield from _config(host, seen, node, what, (_NETEM,))
     if "nft" in wanted.tools:
         yield from _config(host, seen, node, _REWRITING, _RULES)
 
 
 def _config(host: Host, seen: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
     for symbol in symbols:
-        if seen.config is not None and seen.config.get(symbol) not in {"y", "m"}:
+        if seen.config is None:
+            continue
+        state, file = seen.config.get(symbol), _FILES.get(symbol)
+        if state not in {"y", "m"}:
             message = f"{node}: {what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks"
             yield Problem(
                 "", host.name, message, "kernels/images lists installable kernels (l4sbench docs ssh)"
             )
+        elif state == "m" and file is not None and file not in seen.modules:
+            message = f"{node}: {what} needs the module {file}, which is not installed for the kernel"
+            hint = f"Ubuntu has it in linux-modules-extra-{seen.kernel_release}"
+            yield Problem("", host.name, message, hint)
 
 
 def older(version: str, than: str) -> bool:

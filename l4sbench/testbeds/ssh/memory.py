@@ -97,6 +97,12 @@ class Memory:
             raise TestbedError(message, "wait until it ends, or use other hosts") from error
         self._locked = lock  # it would end with its last reference
 
+    def unlock(self) -> None:
+        """Release the inventory, if it was locked."""
+        if self._locked is not None:
+            self._locked.release()
+            self._locked = None
+
     def owner(self) -> str:
         """Return this controller's name for hosts: its next trial may end one that it left behind."""
         path = self.path.with_name("owner")

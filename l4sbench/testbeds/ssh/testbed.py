@@ -28,6 +28,7 @@ from l4sbench.testbeds.ssh.kernels import running
 from l4sbench.testbeds.ssh.layout import keeper_of, trial_variables
 from l4sbench.testbeds.ssh.lean import compiled
 from l4sbench.testbeds.ssh.memory import Memory
+from l4sbench.testbeds.ssh.path import measure, require_path
 from l4sbench.testbeds.ssh.readiness import PREPARE_LIMIT_S, HostsState, Readiness, facts_of, patiently
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
 from l4sbench.testbeds.ssh.switching import require_clock
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from l4sbench.program.trial import TrialSpec
+    from l4sbench.text.units import Duration
 
 TRAITS: Final = TestbedTraits(
     default_traffic="iperf3",
@@ -223,6 +225,25 @@ class SshTestbed:
         self._memory.recall()
         self._learn()
         return self._declared.installs(self._memory.known.facts)
+
+    # ---- the path
+    def require_path(self) -> None:
+        """Raise InputError if the hosts have no path whose round-trip time can be measured; contacts none."""
+        require_path(self._declared)
+
+    def measure_path(self) -> Duration:
+        """Return the round-trip time that the path has by itself, and release the hosts for another run.
+
+        Raises:
+            InputError: the inventory is invalid, or its hosts have no path of their own.
+            TestbedError: a host cannot be reached or prepared, or a receiver does not answer.
+        """
+        self.require_path()
+        try:
+            self.identity()
+            return measure(self._declared, self._memory.owner())
+        finally:
+            self._memory.unlock()
 
     # ---- asking
     def _ask(self, said: Declared) -> None:

@@ -49,7 +49,7 @@ MEMORY_BYTES = 2 << 30
 """Limit of this process's address space, so of what a host can make it keep."""
 _PR_SET_PDEATHSIG = 1
 CHANGING = frozenset({"wiring", "tuning", "bottleneck", "files", "teardown"})
-COMMANDS = CHANGING | {"facts", "trial", "fetch", "stop", "trials", "pauses"}
+COMMANDS = CHANGING | {"echo", "facts", "trial", "fetch", "stop", "trials", "pauses"}
 FACTS = frozenset(
     {
         *("accecn", "boot_id", "ccs", "config", "distribution", "free_mb", "interfaces", "kernel_release"),
@@ -58,6 +58,7 @@ FACTS = frozenset(
     }
 )
 ANSWERS = {
+    "echo": frozenset({"round_trips_ms"}),
     "facts": FACTS,
     "stop": frozenset({"id", "running"}),
     "trials": frozenset({"trials"}),

@@ -14,9 +14,9 @@ options:
     description: The command.
     type: str
     required: true
-    choices: [facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, pauses, teardown]
+    choices: [echo, facts, wiring, tuning, bottleneck, files, trial, fetch, stop, trials, pauses, teardown]
   part:
-    description: The host's part of a trial, for C(wiring), C(tuning), C(bottleneck) and C(trial).
+    description: The host's part of a trial, for C(wiring), C(tuning), C(bottleneck), C(echo) and C(trial).
     type: dict
   asked:
     description: For C(facts), names of kernel symbols (C(config)), C(modules) and C(ccs).

@@ -25,6 +25,7 @@ from l4sbench.app import api
 from l4sbench.disk import assets
 from l4sbench.errors import L4sbenchError
 from l4sbench.testbeds.nodes import NodesStatus
+from l4sbench.text.units import Duration
 from l4sbench.topology import topology
 from tests.lab.nodes.hosts import check_only_busy, on
 from tests.lab.playbooks import play
@@ -175,6 +176,28 @@ def test_events_change_losses_and_delay_of_trials(hosts: NodesStatus, tmp_path: 
         == 0.03
     )
     assert "options.loss-random.loss" not in shown["clean", "net-mid"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_the_delay_of_a_path_of_its_own_is_measured(hosts: NodesStatus, tmp_path: Path, family: str) -> None:
+    """Nodes of one machine answer within some ms; a second run measures nothing and has nothing to run."""
+    wanted = matrix(tmp_path, f"family: {family}\nbuffer_bdp: 50")
+    wanted.write_text(wanted.read_text().replace("rtt: 40ms", "rtt: measured"))
+    said: list[str] = []
+    ended = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path, on_state=said.append)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    trials = pl.read_parquet(ended.path / "tables" / "trials.parquet")
+    check_only_busy(trials)
+    (rtt_ms,) = trials["rtt_ms"]
+    assert trials["path.delay"].to_list() == ["own"]
+    assert 0.01 < rtt_ms < 40
+    assert f"the path's own round-trip time is {Duration(round(rtt_ms * 1e6))}" in said
+    seen = pl.read_parquet(ended.path / "tables" / "hosts.parquet").filter(pl.col("kind") == "rtt")
+    assert seen["node"].to_list() == ["tx-l4s"]
+    assert "netem" not in on(hosts, "delay", "tc qdisc")
+    again = api.run(wanted, on=f"ssh:{hosts.inventory}", runs=tmp_path)
+    assert (again.path, again.result.ok + again.result.invalid) == (ended.path, 0)
 
 
 PAUSED = """\

@@ -128,8 +128,9 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
     assert not any(reached.changed.values())
     looked = played(folder, "look", hosts, "-e", f"l4sbench_results={tmp_path}")
     assert "$ uname -a" in (tmp_path / "router.txt").read_text()
+    measured = played(folder, "path", hosts, "-e", f"@{cell}")
     undone = played(folder, "teardown", hosts)
-    played_all = (again, tried, brought, paused, reached, looked, undone)
+    played_all = (again, tried, brought, paused, reached, looked, measured, undone)
     assert frozenset().union(*(book.executed for book in played_all)) >= ON_NODES
     assert state_of(hosts) == untouched
     assert not any(played(folder, "teardown", hosts).changed.values())

@@ -14,9 +14,16 @@ import polars as pl
 import pytest
 
 from collectors import COLLECTORS, BadRawError
-from collectors.hostinfo import parse_offloads, parse_parameters, parse_pauses, parse_rules, parse_sysctls
+from collectors.hostinfo import (
+    parse_offloads,
+    parse_parameters,
+    parse_pauses,
+    parse_round_trips,
+    parse_rules,
+    parse_sysctls,
+)
 from l4sbench.program import Readback
-from l4sbench.program.data import PAUSES_FILE, NodePauses
+from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, NodePauses
 from l4sbench.text.units import Duration
 
 Load = Callable[[str], Any]
@@ -83,6 +90,16 @@ def test_rules_of_nft_are_facts_whatever_else_is_listed() -> None:
     listed = {"nftables": [{"metainfo": {}}, {"chain": {"name": "ecn-net-mid"}}, {"rule": rule}, 7]}
     assert parse_rules(json.dumps(listed)) == [rule]
     assert [parse_rules(text) for text in ("", "[]", '{"nftables": 3}', "[" * 100_000)] == [[]] * 4
+
+
+def test_round_trip_times_of_a_path_are_facts(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "tx-l4s" / ROUND_TRIPS_FILE).write_text('{"10.0.5.100": 31.415, "10.0.5.101": null}')
+    trial.programs["tx-l4s"] = replace(trial.programs["tx-l4s"], echoes=("10.0.5.100", "10.0.5.101"))
+    (row,) = rows("hosts", trial).filter(pl.col("kind") == "rtt").to_dicts()
+    assert (row["node"], row["name"], row["value"]) == ("tx-l4s", "10.0.5.100", "31.415 ms")
+    for text in ("", "[]", '{"10.0.5.100": "1"}', "[" * 100_000):
+        assert parse_round_trips(text) == {}
 
 
 def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:

@@ -8,6 +8,7 @@ usage: python3 FOLDER COMMAND [ARG...]
     wiring      namespaces, bridges, modules        (stdin: a host's part of a trial)
     tuning      sysctls, links, routes, offloads    (the same)
     bottleneck  queues, read back and compared      (the same)
+    echo        round-trip times of the nodes' paths (the same)
     launch      begin a trial, detached             (the same)
     wait TRIAL SECONDS     report a trial's state, at the latest after this many seconds
     stop TRIAL             end a trial
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 import host
+from echo import round_trips
 from facts import facts
 from pauses import pauses
 from queues import queues
@@ -81,26 +83,45 @@ def _on_nodes(command: str) -> dict[str, Any]:
     part = _part()
     changed = _wired(part)
     for node in part["host_nodes"]:
-        netns = namespace_of(part, node)
-        if netns is None:
-            changed += _apply(command, part, node)
-            continue
-        argv = [*in_namespace(netns), sys.executable, str(Path(__file__).parent), f"node-{command}", node]
-        ended = subprocess.run(
-            argv, input=json.dumps(part), capture_output=True, text=True, timeout=120, check=False
-        )
-        try:
-            reported = json.loads(ended.stdout)
-        except ValueError as error:
-            raise Failed(f"{node}: {ended.stderr.strip()[-500:]}") from error
-        if "failed" in reported:
-            raise Failed(f"{node}: {reported['failed']}")
-        changed += [f"{node}: {line}" for line in reported["changed"]]
+        lines = _on_node(command, part, node)["changed"]
+        changed += [f"{node}: {line}" for line in lines] if namespace_of(part, node) else lines
     return {"changed": changed}
 
 
-def _apply(command: str, part: Mapping[str, Any], node: str) -> list[str]:
-    return tune(part, node) if command == "tuning" else queues(part, node, fresh=False)
+def _echo() -> dict[str, Any]:
+    """Measure the round-trip times of the paths of every node of the host that has some to measure."""
+    part = _part()
+    found = {
+        node: _on_node("echo", part, node)["round_trips_ms"]
+        for node in part["host_nodes"]
+        if part["programs"][node].get("echoes")
+    }
+    return {"round_trips_ms": found}
+
+
+def _on_node(command: str, part: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """Return the result of a command for one node, in its namespace if it has one. Raises Failed."""
+    netns = namespace_of(part, node)
+    if netns is None:
+        return _apply(command, part, node)
+    argv = [*in_namespace(netns), sys.executable, str(Path(__file__).parent), f"node-{command}", node]
+    ended = subprocess.run(
+        argv, input=json.dumps(part), capture_output=True, text=True, timeout=120, check=False
+    )
+    try:
+        reported: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError as error:
+        raise Failed(f"{node}: {ended.stderr.strip()[-500:]}") from error
+    if "failed" in reported:
+        raise Failed(f"{node}: {reported['failed']}")
+    return reported
+
+
+def _apply(command: str, part: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """Run a command for a node in whose namespace this process is."""
+    if command == "echo":
+        return {"round_trips_ms": round_trips(part["programs"][node]["echoes"])}
+    return {"changed": tune(part, node) if command == "tuning" else queues(part, node, fresh=False)}
 
 
 def _files() -> dict[str, Any]:
@@ -135,8 +156,10 @@ _COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "wiring": _wiring,
     "tuning": lambda: _on_nodes("tuning"),
     "bottleneck": lambda: _on_nodes("bottleneck"),
-    "node-tuning": lambda node: {"changed": _apply("tuning", _part(), node)},
-    "node-bottleneck": lambda node: {"changed": _apply("bottleneck", _part(), node)},
+    "echo": _echo,
+    "node-tuning": lambda node: _apply("tuning", _part(), node),
+    "node-bottleneck": lambda node: _apply("bottleneck", _part(), node),
+    "node-echo": lambda node: _apply("echo", _part(), node),
     "launch": lambda: host.launch(_part()),
     "wait": lambda trial, seconds: host.wait(trial, float(seconds)),
     "stop": host.stop,

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, Mapping
 
+from echo import FILE as ROUND_TRIPS_FILE
+from echo import round_trips
 from lateness import FILE as LATENESS_FILE
 from lateness import Watch
 from meeting import Meeting, Start, attend
@@ -47,6 +49,8 @@ FOLDER = "%folder"
 """Part of an argument that stands for the folder of the node's raw files."""
 _PROTOCOLS = ("0800", "86dd")
 """IPv4 and IPv6, as /proc/net/packet prints them."""
+BEFORE_START_S = 0.5
+"""Time before the start instant by which everything that comes before flows has ended."""
 CHANGES_FILE = "events.json"
 """Raw file with when each change of this node took effect, after the start instant."""
 
@@ -146,6 +150,7 @@ class _Performer:
         """Run the trial from the start instant to the read-back."""
         late = _end_ns(self._part)
         self._result.update(offset_ns=start.offset_ns, round_trip_ns=start.round_trip_ns, flows=[])
+        self._measure_path(start.at_ns)
         # the start by the clock of captures
         self._result["start_epoch_ns"] = time.time_ns() - time.monotonic_ns() + start.at_ns
         self._samplers = [
@@ -173,6 +178,12 @@ class _Performer:
                 raise Failed(thread.failure)
         self._stop_servers()
         self._read_back()
+
+    def _measure_path(self, start_ns: int) -> None:
+        """Write the round-trip times of a path that has them by itself, before there is traffic."""
+        if addresses := self._program.get("echoes"):
+            found = round_trips(addresses, start_ns / 1e9 - BEFORE_START_S)
+            write_whole(self._raw / ROUND_TRIPS_FILE, json.dumps(found))
 
     def _pausing(self, start_ns: int) -> list[Pausing]:
         """Return the thread that makes the node's pauses, if it has any."""

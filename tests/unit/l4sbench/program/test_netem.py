@@ -9,10 +9,11 @@ import json
 import pytest
 
 from l4sbench.catalog import Expectation
-from l4sbench.program import Program, differences
+from l4sbench.program import Program, differences, path_programs
 from l4sbench.program.data import Expected
+from l4sbench.program.refusals import lab_refusals, refusals
 from l4sbench.text.units import Value
-from tests.unit.l4sbench.program.test_program import build, cell
+from tests.unit.l4sbench.program.test_program import CATALOG, LINE6, build, cell
 
 
 def netem(program: Program, network: str = "net-mid") -> str:
@@ -195,3 +196,47 @@ def test_rules_are_where_data_leave_the_delay_and_only_where_ecn_changes() -> No
     assert change.commands[0][:3] == ("nft", "flush", "chain")
     (wanted,) = (one for one in later.expected_at_end if one.what == "rules at net-mid")
     assert [value.value for value in wanted.values] == ["bleach"]
+
+
+def test_a_path_of_its_own_delay_gets_none() -> None:
+    programs = build(cell(path__delay="own"))
+    assert not any("netem" in line for program in programs.values() for line in words(program))
+    assert programs["tx-l4s"].echoes == ("10.0.5.100",)
+    assert programs["delay"].echoes == ()
+    assert all(program.echoes == () for program in build(cell()).values())
+
+
+def test_losses_of_a_path_of_its_own_delay_are_where_data_passes() -> None:
+    delay = build(cell(path__delay="own", path__loss="2%"))["delay"]
+    (line,) = [line for line in words(delay) if "netem" in line]
+    assert "dev @net-mid root netem delay 0s loss random 2.0000000% limit" in line
+
+
+@pytest.mark.parametrize(
+    ("factors", "paths"),
+    [
+        ({}, []),
+        ({"path__jitter": "1ms", "path__jitter_model": "uniform"}, ["path.jitter"]),
+        ({"events__later__at": "1s", "events__later__rtt": "20ms"}, ["events.later.rtt"]),
+        ({"events__later__at": "1s", "events__later__path__loss": "1%"}, []),
+    ],
+)
+def test_a_path_of_its_own_delay_has_none_that_could_change(
+    factors: dict[str, Value], paths: list[str]
+) -> None:
+    own = cell(path__delay="own", **factors)
+    assert [one.path for one in refusals(own)] == paths
+    (refused,) = lab_refusals(own)
+    assert refused.path == "path.delay"
+    assert not list(lab_refusals(cell(**factors)))
+
+
+def test_a_path_is_measured_without_what_a_kernel_may_lack() -> None:
+    wanted = cell(path__delay="own", family="ipv6")
+    made = path_programs(wanted, LINE6, CATALOG)
+    assert made["tx-l4s"].echoes == ("fd4c:3453:46::a00:564",)
+    assert dict(made["router"].sysctls) == {"net.ipv6.conf.all.forwarding": "1"}
+    for program in made.values():
+        assert (program.modules, program.setup, program.flows, program.readback) == ((), (), (), ())
+        assert all(route.options == () for route in program.routes)
+        assert program.links

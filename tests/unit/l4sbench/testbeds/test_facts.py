@@ -91,6 +91,50 @@ def test_every_problem_is_told(changed: dict[str, Any], told: str) -> None:
     assert any(told in line for line in problems(TOLD.model_copy(update=changed)))
 
 
+PAUSED = """\
+matrix: paused
+rate: 10mbit
+rtt: 10ms
+duration: 2s
+aqm: fifo
+rule: none
+path.pause: 5ms
+path.pause_at: receivers
+flows: {far: {cc: cubic, rtt: 40ms}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "config", "modules", "said"),
+    [
+        ("rx-l4s", {}, {}, "rx-l4s: path.pause needs CONFIG_NET_SCH_NETEM, which 7.3.4-l4sbench lacks"),
+        (
+            "rx-l4s",
+            {"NET_SCH_NETEM": "m"},
+            {},
+            "path.pause needs the module sch_netem, which is not installed",
+        ),
+        ("rx-l4s", {"NET_SCH_NETEM": "m"}, {"sch_netem": HostModule(srcversion="A")}, ""),
+        ("rx-l4s", {"NET_SCH_NETEM": "y"}, {}, ""),
+        ("rx-l4s", None, {}, ""),
+        ("tx-l4s", {}, {}, "tx-l4s: far.rtt needs CONFIG_NET_SCH_NETEM"),
+        ("delay", {}, {}, "delay: the delay needs CONFIG_NET_SCH_NETEM"),
+        ("router", {}, {}, ""),
+        ("tx-classic", {}, {}, ""),
+    ],
+)
+def test_nodes_that_hold_packets_need_netem(
+    node: str, config: dict[str, str] | None, modules: dict[str, HostModule], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "m.yaml").write_text(PAUSED)
+    matrix = load_matrix(tmp_path / "m.yaml")
+    wanted = node_needs(matrix.cells, matrix.catalog)
+    known = TOLD.model_copy(update={"config": config, "modules": modules})
+    host = Host("h", (node,))
+    found = [str(one) for one in unfit([host], {"h": known}, LINE6, wanted, NEEDS)]
+    assert [said in one for one in found if "NETEM" in one or "netem" in one] == [True] * bool(said)
+
+
 def test_foreign_addresses_of_ipv6_matter_to_cells_of_ipv6() -> None:
     foreign = ("2001:db8::1/64", "fd4c:3453:46::a00:501/120", "fd4c:3453:46::a00:201/120")
     seen = TOLD.model_copy(
