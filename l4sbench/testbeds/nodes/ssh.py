@@ -17,7 +17,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import BASTION
-from l4sbench.testbeds.ssh.layout import CARRIES_VARIABLE
+from l4sbench.testbeds.ssh.layout import CARRIES_VARIABLE, REWRITES_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,6 +147,7 @@ def write_inventory(
                 "ansible_ssh_common_args": shlex.join(arguments),
                 "l4sbench_topology": topology.name,
                 **({} if capacity is None else {CARRIES_VARIABLE: capacity.rate}),
+                REWRITES_VARIABLE: False,  # the lab's kernel has no nf_tables
             },
             "children": {"nodes": {"hosts": hosts}, **_roles(topology)},
         }

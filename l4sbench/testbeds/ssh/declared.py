@@ -44,6 +44,7 @@ from l4sbench.testbeds.ssh.layout import (
     settled,
     shared_by_all,
     too_fast,
+    unable_to_rewrite,
 )
 from l4sbench.testbeds.ssh.lean import source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known
@@ -222,6 +223,8 @@ def declared(inventory: Path, catalog: Catalog, cells: Sequence[Cell], *, own: b
     require_placed(hosts, topologies, where, switching.addresses)
     if problems := switching.problems(cells, where):
         raise InputError(problems)
+    if unable := unable_to_rewrite(hosts, cells, catalog, where):
+        raise InputError(unable)
     images = load_images()
     may = allowed(variables, images, hosts, where)
     free = frozenset(anything(variables, hosts, own=own))

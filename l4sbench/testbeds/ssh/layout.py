@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import BadValueError, InputError, Problem, did_you_mean
 from l4sbench.facts.kernels import CHOICES
+from l4sbench.program.rewriting import rewrites
 from l4sbench.program.uses import executables
 from l4sbench.program.wires import air_rates
 from l4sbench.text.units import Rate
@@ -43,6 +44,7 @@ TC_VARIABLE: Final = "l4sbench_tc"
 CARRIES_VARIABLE: Final = "l4sbench_carries"
 CARRIES_NOTHING: Final = "none"
 SLOWDOWN_VARIABLE: Final = "l4sbench_slowdown"
+REWRITES_VARIABLE: Final = "l4sbench_rewrites"
 MOST_SLOWDOWN: Final = 1000.0
 VARIABLES: Final = (
     "l4sbench_node",
@@ -58,6 +60,7 @@ VARIABLES: Final = (
     "l4sbench_switch",
     CARRIES_VARIABLE,
     SLOWDOWN_VARIABLE,
+    REWRITES_VARIABLE,
 )
 """The variables of hosts that l4sbench reads; docs/ssh.md describes them."""
 TO_FILL_IN: Final = "00:00:00:00:00:00"
@@ -88,6 +91,7 @@ class Host:
         carries: Highest rate that it carries in time; 0 if it carries none, None if nobody measured it.
         whole: True if it holds all nodes of any topology (`l4sbench_nodes: all`).
         slowdown: Seconds of ours that one by its own clock takes at most, as on an emulated machine.
+        rewrites: False if its kernel has no tables for nft, and none can be had.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Host:
     carries: Rate | None = None
     whole: bool = False
     slowdown: float = 1.0
+    rewrites: bool = True
 
 
 def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple[Host, ...]:
@@ -129,7 +134,10 @@ def hosts_of(variables: Mapping[str, Mapping[str, object]], where: str) -> tuple
             problems += _bad_addresses(where, name, lowered)
             carries = _rate(given[CARRIES_VARIABLE]) if CARRIES_VARIABLE in given else None
             slowdown = _slowdown(given.get(SLOWDOWN_VARIABLE, 1)) or 1.0
-            hosts.append(Host(name, tuple(listed), lowered, frozenset(modules), carries, whole, slowdown))
+            able = str(given.get(REWRITES_VARIABLE, True)).lower() in _TRUE
+            hosts.append(
+                Host(name, tuple(listed), lowered, frozenset(modules), carries, whole, slowdown, able)
+            )
     if not hosts and not problems:
         message = "no host names its node"
         hint = "give hosts the variable l4sbench_node, such as l4sbench_node: tx-l4s (l4sbench docs ssh)"
@@ -213,7 +221,8 @@ def _slowdown(plain: object) -> float | None:
     return number if 1.0 <= number <= MOST_SLOWDOWN else None
 
 
-_BOOLEANS: Final = frozenset({"true", "false", "yes", "no"})
+_TRUE: Final = frozenset({"true", "yes"})
+_BOOLEANS: Final = _TRUE | {"false", "no"}
 """Forms of booleans; those of INI files are texts."""
 _NODES_FORM: Final = f"must be a node's name, or in {NODES_VARIABLE} a list of them or {EVERY_NODE}"
 _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = {
@@ -249,6 +258,7 @@ _FORMS: Final[Mapping[str, tuple[Callable[[object], bool], str, str | None]]] = 
         f"must be a number from 1 to {MOST_SLOWDOWN:g}",
         "20",
     ),
+    REWRITES_VARIABLE: (lambda plain: str(plain).lower() in _BOOLEANS, "must be true or false", None),
     "l4sbench_install": (lambda plain: str(plain).lower() in _BOOLEANS, "must be true or false", None),
     "l4sbench_python": (
         lambda plain: isinstance(plain, str),
@@ -330,6 +340,18 @@ def require_placed(
     ]
     if wrong:
         raise InputError(list(dict.fromkeys(wrong)))
+
+
+def unable_to_rewrite(
+    hosts: Iterable[Host], cells: Iterable[Cell], catalog: Catalog, where: str
+) -> list[Problem]:
+    """Return the hosts that would have to change the ECN field, and cannot."""
+    unable = {node: host for host in hosts if not host.rewrites for node in host.nodes}
+    ports = (port for cell in cells if rewrites(cell) for port in catalog.topology(cell.topology).data_ports)
+    names = {unable[port.node].name for port in ports if port.node in unable} if unable else set()
+    message = "path.ecn needs nf_tables, which its kernel is built without"
+    hint = "use hosts of a distribution, or --on virtual"
+    return [Problem(where, name, message, hint) for name in sorted(names)]
 
 
 def misplaced(

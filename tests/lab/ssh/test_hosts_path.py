@@ -256,6 +256,9 @@ def test_a_kernel_without_tables_is_named(hosts: NodesStatus, tmp_path: Path) ->
     own = tmp_path / "nodes"
     own.mkdir()
     shutil.copy(hosts.inventory, own / "inventory.yml")
-    (own / "z.yml").write_text("all: {vars: {l4sbench_install: false}}")
+    (own / "z.yml").write_text("all: {vars: {l4sbench_install: false, l4sbench_rewrites: true}}")
+    bleached = matrix(tmp_path, "path.ecn: bleach")
+    with pytest.raises(L4sbenchError, match=r"delay: path\.ecn needs nf_tables, which its kernel"):
+        api.plan_of(bleached, options=api.RunOptions(on=f"ssh:{hosts.inventory}"))
     with pytest.raises(L4sbenchError, match=r"delay: path\.ecn needs CONFIG_NF_TABLES, which"):
-        api.run(matrix(tmp_path, "path.ecn: bleach"), on=f"ssh:{own}", runs=tmp_path)
+        api.run(bleached, on=f"ssh:{own}", runs=tmp_path)

@@ -3,6 +3,7 @@
 """Which host holds which nodes: what is understood, and every mistake that is told before anything runs."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from l4sbench.testbeds.ssh.layout import (
     settled,
     shared_by_all,
     too_fast,
+    unable_to_rewrite,
 )
 from l4sbench.text.units import Rate
 from l4sbench.topology import offered, topology
@@ -36,6 +38,43 @@ def test_one_host_per_node() -> None:
     hosts = hosts_of({**SIX, "bastion": {"ansible_user": "me"}}, "hosts.yml")
     assert [host.name for host in hosts] == sorted(SIX)
     assert misplaced(hosts, LINE6) == []
+
+
+REWRITING = """\
+matrix: rewriting
+rate: 10mbit
+rtt: 10ms
+duration: 2s
+aqm: fifo
+rule: none
+path.ecn: {ecn}
+flows: {{classic: {{cc: cubic}}}}
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ecn", "more", "named"),
+    [
+        ("bleach", "", ["delay"]),
+        ("pass", "events: {later: {at: 1s, path.ecn: ect0}}", ["delay"]),
+        ("pass", "", []),
+    ],
+)
+def test_hosts_that_cannot_change_the_ecn_field_are_named_from_their_inventory(
+    ecn: str, more: str, named: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(REWRITING.format(ecn=ecn, more=more))
+    made = Matrix.load(path)
+    unable = {name: {**own, "l4sbench_rewrites": "no"} for name, own in SIX.items()}
+    found = unable_to_rewrite(hosts_of(unable, "hosts.yml"), made.cells, made.catalog, "hosts.yml")
+    assert [one.path for one in found] == named
+    assert all("path.ecn needs nf_tables" in one.message for one in found)
+    assert unable_to_rewrite(hosts_of(SIX, "hosts.yml"), made.cells, made.catalog, "hosts.yml") == []
+    one = settled(hosts_of({"one": {"l4sbench_nodes": "all", "l4sbench_rewrites": False}}, "x"), [LINE6])
+    found = unable_to_rewrite(one, made.cells, made.catalog, "x")
+    assert [problem.path for problem in found] == ["one"] * bool(named)
 
 
 def test_two_hosts_do_for_a_lab() -> None:
