@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from reports.published.claims.model import Scalar
-    from reports.published.standards import Case, Conformance, Place, Requirement, RequirementSheet
+    from reports.published.standards import (
+        Case,
+        Conformance,
+        Place,
+        Requirement,
+        RequirementSheet,
+        RowOutcome,
+    )
     from reports.published.standards.model import Kind, NegativeControl
 
 _FILES: Final = (".yml", ".yaml")
@@ -222,7 +229,7 @@ class _Maker:
 
     def leaves_out(self, row: Requirement) -> bool:
         """Return True if only the whole sheet measures a row."""
-        return self._quick and not row.not_possible and "quick" not in self._sheet.content(row)[0]
+        return self._quick and row.matrix is not None and "quick" not in self._sheet.content(row)[0]
 
     def case(self, row: Requirement, candidate: Candidate, control: NegativeControl | None) -> Case:
         """Return a row with a candidate."""
@@ -239,6 +246,8 @@ class _Maker:
             return hindered(RowOutcome.NOT_APPLICABLE, f"{candidate.text} {does}")
         if row.not_possible:
             return hindered(RowOutcome.NOT_POSSIBLE, row.not_possible)
+        if row.settings:
+            return hindered(*self._adjustable(row, candidate))
         try:
             cells = self._cells(row, candidate)
             varying = _varying(cells)
@@ -249,6 +258,19 @@ class _Maker:
         except InputError as error:
             return hindered(RowOutcome.NOT_POSSIBLE, str(error.problems[0]))
         return Case(row, candidate.text, _places(cells, varying), others, control=control)
+
+    def _adjustable(self, row: Requirement, candidate: Candidate) -> tuple[RowOutcome, str]:
+        """Return the verdict of a row about parameters of a queue, with those that it has or lacks."""
+        from reports.published.standards import RowOutcome
+
+        offered = self._catalog.queue(str(candidate.factors["aqm"])).params
+        found = {
+            what: next((name for name in names if name in offered), "")
+            for what, names in row.settings.items()
+        }
+        if lacking := [what for what, name in found.items() if not name]:
+            return RowOutcome.FAIL, f"no parameter sets {' and '.join(lacking)}"
+        return RowOutcome.PASS, "; ".join(f"{name} sets {what}" for what, name in found.items())
 
     def _cells(self, row: Requirement, candidate: Candidate) -> tuple[Cell, ...]:
         """Return the cells of a row with a candidate; many are compared with the same other one."""

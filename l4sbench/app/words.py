@@ -175,7 +175,7 @@ def _row_of_sheet(sheet: str, name: str) -> Term:
     """Return a row with its limits. Raises InputError if the sheet has no such row."""
     import json
 
-    from reports.published.standards.model import load_sheet
+    from reports.published.standards.model import Kind, load_sheet
     from reports.published.standards.render import filters, limits, measure
 
     found = load_sheet(sheet)
@@ -184,6 +184,8 @@ def _row_of_sheet(sheet: str, name: str) -> Term:
     facts += [("applies to", f"a {row.applies.value}{' for L4S' if row.l4s_only else ''}")]
     if row.not_possible:
         facts.append(("not possible here", row.not_possible))
+    elif row.settings:
+        facts += [("setting", f"{what}: {' or '.join(names)}") for what, names in row.settings.items()]
     else:
         facts.append(("matrix", json.dumps(found.content(row)[0], ensure_ascii=False)))
     for claim in row.claims:
@@ -191,7 +193,8 @@ def _row_of_sheet(sheet: str, name: str) -> Term:
         facts.append(("claim", f"{measure(claim)} {limits(claim)}{where}"))
     facts += [("must fail", f"{one.candidate}, as {one.because}") for one in row.controls]
     facts += [("remark", row.remark.strip())] if row.remark else []
-    run = ("run", f"l4sbench conform {sheet} --row {row.id} --cc NAME")
+    option = "--aqm" if row.applies is Kind.QUEUE else "--cc"
+    run = ("run", f"l4sbench conform {sheet} --row {row.id} {option} NAME")
     return Term(f"{sheet}/{row.id}", "row of a sheet", row.requires.strip(), (*facts, run))
 
 

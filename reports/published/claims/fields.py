@@ -27,12 +27,18 @@ _COUNTED: Final[Mapping[str, str]] = {
 _COUPLED: Final[Mapping[str, str]] = {
     "coupling_factor": "share of packets marked, over the root of the share of other groups' signalled"
 }
+_WAITING: Final[Mapping[str, str]] = {
+    "unmarked_wait_packets": "most packets in a row that queue for more than 2 ms and leave without a mark"
+}
 _CHANGED: Final[Mapping[str, str]] = {
     "recoloured_packets": "packets that leave the queue with Not-ECT, ECT(0) or ECT(1) and came with another"
 }
 
-FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_COUPLED, **_CHANGED}
+FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_COUPLED, **_WAITING, **_CHANGED}
 """Measures of ECN fields, with their names in tables."""
+
+LONG_WAIT_MS: Final = 2.0
+"""Queuing delay above which an L4S queue has had a reason to mark: twice the step of DualPI2 in Linux."""
 
 _KEY: Final = ("cell", "trial")
 _CODEPOINTS: Final = ("not_ect_packets", "ect0_packets", "ect1_packets")
@@ -51,6 +57,8 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
       receiver do not count.
     - `coupling_factor`: k of RFC 9332 section 2.1, p_L / sqrt(p_C), after the warm-up: the share of packets
       that the queue marks, by the share of those of other groups that it drops or marks.
+    - `unmarked_wait_packets`: of a flow's ECN-capable packets that left after more than `LONG_WAIT_MS`, the
+      longest run without a mark; the greatest of the group's flows, and 0 where none waited.
     - `recoloured_packets`: for each codepoint but CE, by how many packets more leave the queue with it than
       came with it, which nothing but a change of the field can make. Drops may hide some.
     """
@@ -59,6 +67,7 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
         (_SENT, _sent),
         (_COUNTED, _counted),
         (_COUPLED, _coupled),
+        (_WAITING, _waiting),
         (_CHANGED, _changed),
     ):
         if names_asked(names, asked):
@@ -108,6 +117,31 @@ def _coupled(tables: RunTables, group: str) -> pl.DataFrame:
     ]
     factor = pl.when(pl.col("others") > 0).then(pl.col("own") / pl.col("others").sqrt())
     return sides[0].join(sides[1], on=_KEY).select(*_KEY, factor.alias("coupling_factor"))
+
+
+def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
+    flow = (*_KEY, "flow")
+    waited = pl.col("ecn").is_in(["ect0", "ect1"]) & (pl.col("sojourn_ms") > LONG_WAIT_MS)
+    unmarked = ~pl.col("marked").fill_null(value=False)
+    runs = (
+        tables.scan("packets")
+        .filter(_of(group))
+        .select(*flow, "packet", waited.fill_null(value=False).alias("waited"), unmarked.alias("unmarked"))
+        .sort(*flow, "packet")
+        .collect()
+    )
+    trials = runs.select(_KEY).unique()
+    among = runs.filter("waited").with_columns(pl.col("unmarked").rle_id().over(flow).alias("run"))
+    longest = (
+        among.filter("unmarked")
+        .group_by(*flow, "run")
+        .len()
+        .group_by(_KEY)
+        .agg(pl.col("len").max().cast(pl.Float64).alias("unmarked_wait_packets"))
+    )
+    return trials.join(longest, on=_KEY, how="left").with_columns(
+        pl.col("unmarked_wait_packets").fill_null(0.0)
+    )
 
 
 def _changed(tables: RunTables, group: str) -> pl.DataFrame:

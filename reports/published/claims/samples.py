@@ -51,11 +51,16 @@ _CONNECTIONS: Final[Mapping[str, str]] = {
     **{name: words for name, (_, _, words) in _COMPLETED.items()},
 }
 
-OF_WINDOWS: Final[Mapping[str, str]] = {
+_GOODPUTS: Final[Mapping[str, str]] = {
     "first_window_mbps": "goodput in the first window, Mbit/s",
     "second_window_mbps": "goodput in the second window, Mbit/s",
     "harm_percent": "goodput lost from the first window to the second, %",
 }
+_LOST: Final[Mapping[str, str]] = {
+    "first_window_lost_percent": "packets that the queue drops in the first window, %",
+    "second_window_lost_percent": "packets that the queue drops in the second window, %",
+}
+OF_WINDOWS: Final[Mapping[str, str]] = {**_GOODPUTS, **_LOST}
 """Measures that need the study's `windows`, with their names in tables."""
 
 SAMPLES: Final[Mapping[str, str]] = {
@@ -111,6 +116,8 @@ def samples(
     - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
     - `harm_percent`: (first - second) / first of the group's goodput in the two windows (Ware, Mukerjee,
       Seshan and Sherry, HotNets 2019, with the trial's earlier window in place of a trial alone).
+    - `first_window_lost_percent`, `second_window_lost_percent`: of the packets that arrive in a window; null
+      without captures.
     """
     stated = pl.col("warmup_s") if "warmup_s" in tables.trials.columns else pl.lit(0.0)
     ended = tables.trials.filter(pl.col("status") == "ok")
@@ -128,8 +135,9 @@ def samples(
     for names, measure in parts:
         if names_asked(names, asked):
             found = found.join(measure(tables, group, trials), on=_KEY, how="left")
-    if windows and names_asked(OF_WINDOWS, asked):
-        found = found.join(_windows(tables, group, windows), on=_KEY, how="left")
+    for names, of_windows in ((_GOODPUTS, _windows), (_LOST, _lost)):
+        if windows and names_asked(names, asked):
+            found = found.join(of_windows(tables, group, windows), on=_KEY, how="left")
     missing = [pl.lit(None, pl.Float64).alias(name) for name in SAMPLES if name not in found.columns]
     return found.with_columns(missing).select(*_KEY, *SAMPLES)
 
@@ -313,3 +321,13 @@ def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
         )
     first, second = pl.col("first_window_mbps"), pl.col("second_window_mbps")
     return found.with_columns(pl.when(first > 0).then((first - second) / first * 100).alias("harm_percent"))
+
+
+def _lost(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
+    """Return the share of the group's packets that the queue drops in each window."""
+    arrived = tables.scan("packets").filter(_of(group))
+    at_s, shares = pl.col("t_ms") / 1000, []
+    for name, window in zip(_LOST, windows, strict=True):
+        within = (at_s >= window.from_s) & (at_s < window.to_s)
+        shares.append((pl.col("lost").filter(within).mean() * 100).alias(name))
+    return arrived.group_by(_KEY).agg(shares).collect()

@@ -161,6 +161,8 @@ class Requirement(Strict):
         windows: Two parts of a trial, for measures that compare them.
         claims: Its claims; the row passes if all do.
         controls: Negative controls.
+        settings: In place of cells: what must be adjustable -> parameters of the catalog, of which a queue
+            must have one.
         not_possible: Why it cannot be measured here; it has no cells and claims then.
         remark: What a reader of its verdict must know.
     """
@@ -176,17 +178,22 @@ class Requirement(Strict):
     windows: tuple[Part, Part] | None = None
     claims: tuple[RowClaim, ...] = ()
     controls: tuple[NegativeControl, ...] = ()
+    settings: dict[str, Names] = Field(default_factory=dict)
     not_possible: str = ""
     remark: str = ""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.not_possible:
-            if self.matrix is not None or self.claims or self.controls:
-                raise ValueError("`not_possible` is for rows without matrix, claims and controls")
+        if self.not_possible or self.settings:
+            key = "not_possible" if self.not_possible else "settings"
+            both = bool(self.not_possible and self.settings)
+            if self.matrix is not None or self.claims or self.controls or both:
+                raise ValueError(f"`{key}` is for rows without matrix, claims and controls")
+            if self.settings and self.applies is not Kind.QUEUE:
+                raise ValueError("`settings` is for rows of a queue")
             return self
         if self.matrix is None or not self.claims:
-            raise ValueError("a row needs matrix and claims, or not_possible with the reason")
+            raise ValueError("a row needs matrix and claims, or settings, or not_possible with the reason")
         keys = [claim.key for claim in self.claims]
         if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
             raise ValueError(f"two claims are called {quoted(twice)}; give them names")
@@ -287,7 +294,7 @@ class RequirementSheet(Strict):
     @property
     def measured(self) -> tuple[Requirement, ...]:
         """The rows that have cells; verdicts of all of them together are right with the stated chance."""
-        return tuple(row for row in self.rows if not row.not_possible)
+        return tuple(row for row in self.rows if row.matrix is not None)
 
     def with_margins(self, margins: LimitChanges) -> Self:
         """Return the sheet with other limits in place of proposed ones.

@@ -116,6 +116,21 @@ def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> 
     assert hindrances[1] is None
 
 
+def test_a_row_of_settings_is_decided_by_the_catalog(make: Make) -> None:
+    about = 'id: C6\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
+    found = make(
+        f"  - {about}    settings: {{the target: [target], the coupling: [coupling_factor, coupling]}}\n",
+        queues="dualpi2 codel",
+    )
+    assert found.prepared is None
+    assert [(one.outcome, one.reason) for one in found.judged(None).verdicts] == [
+        (RowOutcome.PASS, "target sets the target; coupling_factor sets the coupling"),
+        (RowOutcome.FAIL, "no parameter sets the coupling"),
+    ]
+    with pytest.raises(InputError, match="`settings` is for rows of a queue"):
+        make(f"  - {about}    settings: {{the target: [target]}}\n".replace("queue", "sender", 1))
+
+
 def test_controls_take_the_place_of_candidates(make: Make) -> None:
     control = f"{CLAIM}\ncontrols: [{{candidate: bbr1, because: it starves others}}]"
     found = make(SENDERS + row("A4", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}}}", control), controls=True)

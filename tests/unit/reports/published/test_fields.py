@@ -12,6 +12,7 @@ import pytest
 
 from reports.published.claims import measures
 from reports.published.claims.fields import FIELDS
+from reports.published.claims.samples import Window
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
 
@@ -135,6 +136,35 @@ def test_the_coupling_is_between_marks_and_the_signals_of_others(trial: MakeTria
     assert measured(trial(packet_flows=rows), "coupling_factor") == [pytest.approx(2.0)]
     rows[1] |= {"lost_packets": 0, "ce_packets": 0}
     assert measured(trial(packet_flows=rows), "coupling_factor") == [None]
+
+
+@pytest.mark.parametrize(
+    ("waits", "marks", "longest"),
+    [
+        ([1.0, 1.9, 2.0], "...", 0.0),  # none waited for longer
+        ([3.0, 3.0, 3.0], "mmm", 0.0),
+        ([3.0, 3.0, 1.0, 3.0, 3.0], "..m.m", 3.0),  # one that did not wait ends no run
+        ([3.0, 3.0, 3.0, 3.0], ".m..", 2.0),
+        ([3.0, None, 3.0], "...", 2.0),  # one that was dropped is no signal by a mark
+    ],
+)
+def test_packets_that_wait_without_a_mark_are_counted_in_a_row(
+    trial: MakeTrial, waits: list[float | None], marks: str, longest: float
+) -> None:
+    rows = [
+        packet | {"sojourn_ms": wait, "marked": mark == "m"}
+        for packet, wait, mark in zip(packets("1" * len(waits)), waits, marks, strict=True)
+    ]
+    assert measured(trial(packets=rows), "unmarked_wait_packets") == [longest]
+
+
+def test_packets_are_lost_in_the_window_in_which_they_arrive(trial: MakeTrial) -> None:
+    """Packets arrive at 1 ms to 5 ms, of which those at 2 and 5 ms are lost."""
+    rows = [packet | {"lost": packet["packet"] in (2, 5)} for packet in packets("11111")]
+    windows = (Window(0, 0.003), Window(0.003, 0.006))
+    names = ["first_window_lost_percent", "second_window_lost_percent"]
+    found = measures(trial(packets=rows), "l4s", names, windows).select(names).row(0)
+    assert found == (50.0, pytest.approx(100 / 3))
 
 
 def test_reported_marks(trial: MakeTrial) -> None:

@@ -73,6 +73,7 @@ def trial(tmp_path: Path) -> MakeTrial:
             "packet_flows": [],
             "intervals": seconds,
             "requests": requests,
+            "packets": [],
             "events": [],
             "sockets": [row for flow in STARTS_MS for row in sampled(flow, every_ms, end_ms)],
         }
