@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -115,21 +115,17 @@ def settle_executables(settled: Settled, used: Iterable[str], *, consent: bool) 
     Raises:
         InputError: A program cannot be read, or what is trusted cannot be looked up.
     """
-    found: list[Executable] = []
-    untrusted, consented = list(settled.untrusted), list(settled.consented)
-    for name in sorted(one for one in used if not one.startswith(PROGRAM)):
+
+    def asked(name: str) -> _Asked:
         own = settled.catalog.executable(name)
-        copy = trusted_program(own.digest)
-        if copy is None and consent:
-            copy = trust_program(own.content)
-            consented.append(name)
-        if copy is None:
-            hint = f"run with --trust to run {own.file} here and on hosts (l4sbench docs security)"
-            untrusted.append(Problem(str(own.file), name, "is a program that was not trusted yet", hint))
-        else:
-            found.append(Executable(name, copy))
-    catalog = settled.catalog.with_executables(found)
-    return replace(settled, catalog=catalog, untrusted=tuple(untrusted), consented=tuple(consented))
+        hint = f"run with --trust to run {own.file} here and on hosts (l4sbench docs security)"
+        problem = Problem(str(own.file), name, "is a program that was not trusted yet", hint)
+        return _Asked(name, trusted_program(own.digest), lambda: trust_program(own.content), problem)
+
+    own = sorted(one for one in used if not one.startswith(PROGRAM))
+    settled, copies = _answered(settled, map(asked, own), consent=consent)
+    found = [Executable(name, copy) for name, copy in copies.items()]
+    return replace(settled, catalog=settled.catalog.with_executables(found))
 
 
 def settle_senders(settled: Settled, used: Iterable[str], *, consent: bool) -> Settled:
@@ -138,24 +134,53 @@ def settle_senders(settled: Settled, used: Iterable[str], *, consent: bool) -> S
     Raises:
         InputError: A folder cannot be read, or what is trusted cannot be looked up.
     """
-    found: list[SenderEntry] = []
+
+    def asked(one: SenderEntry) -> _Asked:
+        what = f"carries code that was not trusted yet: {_listed(tuple(one.code.files))}"
+        hint = f"look at {one.folder}, then run with --trust (l4sbench docs security)"
+        problem = Problem(str(one.folder / SENDER_FILE), one.name, what, hint)
+        return _Asked(one.name, trusted_copy(one.code), lambda: trust(one.code), problem)
+
+    senders = map(settled.catalog.sender, sorted(used))
+    own = {one.name: one for one in senders if one.is_outside}
+    settled, copies = _answered(settled, map(asked, own.values()), consent=consent)
+    found = [replace(own[name], folder=copy) for name, copy in copies.items()]
+    return replace(settled, catalog=settled.catalog.with_senders(found)) if found else settled
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Code from outside that the user is asked about.
+
+    Attributes:
+        name: Its name.
+        copy: The copy that was kept with an earlier consent; None if there was none.
+        keep: Keeps one, and returns it.
+        problem: The problem of code that is not trusted.
+    """
+
+    name: str
+    copy: Path | None
+    keep: Callable[[], Path]
+    problem: Problem
+
+
+def _answered(
+    settled: Settled, asked: Iterable[_Asked], *, consent: bool
+) -> tuple[Settled, Mapping[str, Path]]:
+    """Return what is settled with the answers, and the trusted copies by name."""
+    copies: dict[str, Path] = {}
     untrusted, consented = list(settled.untrusted), list(settled.consented)
-    for name in sorted(used):
-        one = settled.catalog.sender(name)
-        if not one.is_outside:
-            continue
-        copy = trusted_copy(one.code)
+    for one in asked:
+        copy = one.copy
         if copy is None and consent:
-            copy = trust(one.code)
-            consented.append(name)
+            copy = one.keep()
+            consented.append(one.name)
         if copy is None:
-            what = f"carries code that was not trusted yet: {_listed(tuple(one.code.files))}"
-            hint = f"look at {one.folder}, then run with --trust (l4sbench docs security)"
-            untrusted.append(Problem(str(one.folder / SENDER_FILE), name, what, hint))
+            untrusted.append(one.problem)
         else:
-            found.append(replace(one, folder=copy))
-    catalog = settled.catalog.with_senders(found) if found else settled.catalog
-    return replace(settled, catalog=catalog, untrusted=tuple(untrusted), consented=tuple(consented))
+            copies[one.name] = copy
+    return replace(settled, untrusted=tuple(untrusted), consented=tuple(consented)), copies
 
 
 def trusted_senders(catalog: Catalog, names: Iterable[str], *, consent: bool) -> tuple[SenderEntry, ...]:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from l4sbench.catalog.senders import SENDER_FILE, SenderEntry, read_sender
 from l4sbench.disk.document import reported
@@ -14,15 +15,18 @@ from l4sbench.disk.userfiles import is_file
 from l4sbench.errors import BadValueError, InputError, Problem
 from l4sbench.facts.factors import refers
 from l4sbench.text.wording import quoted
-from l4sbench.topology import find_topology, is_path
+from l4sbench.topology import Topology, find_topology, is_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from l4sbench.catalog import Catalog
     from l4sbench.matrix.reading import MatrixSource, Statement
     from l4sbench.text.parameters import Reference
-    from l4sbench.topology import Topology
+
+_Own = TypeVar("_Own", Topology, Executable, SenderEntry)
+
+_ANOTHER: Final = "choose another name"
 
 
 def own_topologies(source: MatrixSource, catalog: Catalog) -> Catalog:
@@ -34,30 +38,18 @@ def own_topologies(source: MatrixSource, catalog: Catalog) -> Catalog:
     Raises:
         InputError: a file does not exist or is not valid, or two have the same name.
     """
-    found: dict[str, Topology] = {}
-    problems: list[Problem] = []
-    for statement in _stated(source, "topology"):
-        if not is_path(statement.raw):
-            continue
-        path = statement.file.parent / statement.raw
-        if path.stem in catalog.topologies:
-            continue
+
+    def path_of(statement: Statement) -> Path | None:
+        path = _stated_path(statement)
+        return None if path is None or path.stem in catalog.topologies else path
+
+    def read(path: Path, statement: Statement) -> Topology:
         if not is_file(path):
-            message = f"file {quoted(statement.raw)} not found"
-            problems.append(Problem(statement.where, statement.name, message))
-            continue
-        try:
-            one = find_topology(statement.raw, statement.file.parent)
-        except InputError as error:
-            problems += error.problems
-            continue
-        other = found.setdefault(one.name, one)
-        if other.file is not None and one.file is not None and other.file.resolve() != one.file.resolve():
-            message = f"{one.name} is already the name of {other.file}"
-            problems.append(Problem(statement.where, statement.name, message, "choose another name"))
-    if problems:
-        raise InputError(reported(problems))
-    return catalog.with_topologies(found.values()) if found else catalog
+            raise _wrong(statement, f"file {quoted(statement.raw)} not found")
+        return find_topology(statement.raw, statement.file.parent)
+
+    found = _own(source, "topology", path_of, read)
+    return catalog.with_topologies(found) if found else catalog
 
 
 def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
@@ -66,32 +58,30 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
     Raises:
         InputError: a program does not exist, is not one that nodes can run, or two have the same name.
     """
-    found: dict[str, Executable] = {}
-    problems: list[Problem] = []
-    for statement in _stated(source, "program"):
+
+    def path_of(statement: Statement) -> Path | None:
         try:
             command = command_of(statement.raw)
         except BadValueError:
-            continue  # reported with the value
+            return None  # reported with the value
         if command.program in catalog.executables or "/" not in command.path:
-            continue
-        one = Executable(command.program, statement.file.parent / command.path)
-        if not is_file(one.file):
-            message = f"file {quoted(command.path)} not found"
-            problems.append(Problem(statement.where, statement.name, message, "compile it first"))
-            continue
-        other = found.setdefault(one.name, one)
+            return None
+        return statement.file.parent / command.path
+
+    def read(path: Path, statement: Statement) -> Executable:
+        one = Executable(path.name, path)
+        if not is_file(path):
+            command = command_of(statement.raw)
+            raise _wrong(statement, f"file {quoted(command.path)} not found", "compile it first")
         try:
-            if other is one:
-                one.require_usable()
-            elif other.file.resolve() != one.file.resolve():
-                message = f"{one.name} is already the name of {other.file}"
-                problems.append(Problem(statement.where, statement.name, message, "choose another name"))
+            one.require_usable()
         except InputError as error:
-            problems += [replace(bad, where=statement.where, path=statement.name) for bad in error.problems]
-    if problems:
-        raise InputError(reported(problems))
-    return catalog.with_executables(found.values()) if found else catalog
+            placed = [replace(bad, where=statement.where, path=statement.name) for bad in error.problems]
+            raise InputError(placed) from None
+        return one
+
+    found = _own(source, "program", path_of, read)
+    return catalog.with_executables(found) if found else catalog
 
 
 def own_senders(source: MatrixSource, catalog: Catalog) -> Catalog:
@@ -100,30 +90,69 @@ def own_senders(source: MatrixSource, catalog: Catalog) -> Catalog:
     Raises:
         InputError: a folder has no valid `sender.yml`, or its sender has another name than the folder.
     """
-    found: dict[str, SenderEntry] = {}
+
+    def path_of(statement: Statement) -> Path | None:
+        path = _stated_path(statement)
+        return None if path is None or path.name in catalog.senders else path
+
+    def read(path: Path, statement: Statement) -> SenderEntry:
+        one = read_sender(path / SENDER_FILE)
+        if one.name != path.name:
+            message = f"folder {quoted(path.name)} has the sender {one.name}; both need the same name"
+            raise _wrong(statement, message, _ANOTHER)
+        return one
+
+    found = _own(source, "send", path_of, read)
+    return catalog.with_senders(found) if found else catalog
+
+
+def _own(
+    source: MatrixSource,
+    to: Reference,
+    path_of: Callable[[Statement], Path | None],
+    read: Callable[[Path, Statement], _Own],
+) -> tuple[_Own, ...]:
+    """Read what a matrix names by paths, each path once.
+
+    Args:
+        source: The matrix.
+        to: The kind of factors that name it.
+        path_of: Returns the path that a statement names, None for what the catalog has.
+        read: Reads it; raises InputError.
+
+    Raises:
+        InputError: with all problems of all paths, and of different paths with the same name.
+    """
+    paths: dict[str, Path] = {}
+    found: dict[Path, _Own] = {}
     problems: list[Problem] = []
-    for statement in _stated(source, "send"):
-        if not is_path(statement.raw):
-            continue
-        folder = statement.file.parent / statement.raw
-        if folder.name in catalog.senders:
+    for statement in _stated(source, to):
+        path = path_of(statement)
+        if path is None or path in found:
             continue
         try:
-            one = read_sender(folder / SENDER_FILE)
+            one = read(path, statement)
         except InputError as error:
             problems += error.problems
             continue
-        other = found.setdefault(one.name, one)
-        message = ""
-        if one.name != folder.name:
-            message = f"folder {quoted(folder.name)} has the sender {one.name}; both need the same name"
-        elif other.folder.resolve() != one.folder.resolve():
-            message = f"{one.name} is already the name of {other.folder}"
-        if message:
-            problems.append(Problem(statement.where, statement.name, message, "choose another name"))
+        other = paths.setdefault(one.name, path)
+        if other.resolve() == path.resolve():
+            found[path] = one
+        else:
+            message = f"{one.name} is already the name of {other}"
+            problems += _wrong(statement, message, _ANOTHER).problems
     if problems:
         raise InputError(reported(problems))
-    return catalog.with_senders(found.values()) if found else catalog
+    return tuple(found.values())
+
+
+def _wrong(statement: Statement, message: str, hint: str | None = None) -> InputError:
+    return InputError([Problem(statement.where, statement.name, message, hint)])
+
+
+def _stated_path(statement: Statement) -> Path | None:
+    """Return the path that a statement has for a value; None for a name."""
+    return statement.file.parent / statement.raw if is_path(statement.raw) else None
 
 
 def _stated(source: MatrixSource, to: Reference) -> Iterator[Statement]:

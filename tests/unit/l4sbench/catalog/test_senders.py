@@ -22,6 +22,7 @@ from l4sbench.planning.inputs import TrialInputs
 from l4sbench.program import problems, programs
 from l4sbench.program.trial import draw_conditions
 from l4sbench.topology import topology
+from tests.stacks import own_sender
 
 LAB = TestbedTraits(default_traffic="lean", wires=True)
 MATRIX = """\
@@ -36,17 +37,7 @@ flows:
   l4s: {send: quinn, cc: bbr}
   classic: {cc: cubic}
 """
-OWN = """\
-sender: mine
-label: Mine
-about: A stack.
-version: "1"
-licence: MIT
-sources: [RFC 9000]
-build: cc
-codepoints: [ect1, ect0]
-ccs: {scalable: {label: scalable, about: "It halves by alpha.", reacts: [ect1]}}
-"""
+SCALABLE = '{scalable: {label: scalable, about: "It halves by alpha.", reacts: [ect1]}}'
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +49,8 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """The folder of a sender of the user's own."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "sender.yml").write_text(OWN)
-    (folder / "mine.c").write_text("int main(void) { return 0; }\n")
-    return folder
+    files = {"mine.c": "int main(void) { return 0; }\n"}
+    return own_sender(tmp_path, files, codepoints="[ect1, ect0]", ccs=SCALABLE)
 
 
 def write(folder: Path, **changes: str) -> Path:

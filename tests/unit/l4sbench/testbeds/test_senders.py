@@ -14,18 +14,8 @@ from l4sbench.catalog.senders import SenderEntry, read_sender
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.testbeds import senders
 from tests.patience import ran
+from tests.stacks import own_sender
 
-STATED = """\
-sender: mine
-label: Mine
-about: A stack.
-version: "1"
-licence: MIT
-sources: [RFC 9000]
-build: {tool}
-codepoints: [ect0]
-ccs: {{reno: {{label: Reno, about: Reno.}}}}
-"""
 MAIN = "int main(void) { return 127; }\n"
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -37,11 +27,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sender(folder: Path, tool: str = "cc", **files: str) -> SenderEntry:
-    place = folder / "mine"
-    place.mkdir(exist_ok=True)
-    (place / "sender.yml").write_text(STATED.format(tool=tool))
-    for name, text in files.items():
-        (place / name.replace("_", ".")).write_text(text)
+    place = own_sender(folder, {name.replace("_", "."): text for name, text in files.items()}, build=tool)
     return read_sender(place / "sender.yml")
 
 
