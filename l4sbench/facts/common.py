@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from l4sbench.facts.factors import COMMANDS
 from l4sbench.text.parameters import plain
+from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -122,12 +123,13 @@ class Common:
         yield ("rate",), _word
         yield ("rtt",), _word
         groups, shown = _in_slug(self.group_names, self.given)
+        sends = {f"{group}.send" for group in self.group_names if f"{group}.cc" in self.given}
         for word, count, ecn, is_command in groups:
             names = (word, count, ecn) if ecn in self.factors else (word, count)
             yield names, self._group_part(ecn, is_command=is_command)
         for name in _by_name(self.given):
             if name not in shown:
-                yield (name,), self._of_differing(name, _named_word)
+                yield (name,), self._of_differing(name, _named_send if name in sends else _named_word)
 
     def _group_part(self, ecn: str, *, is_command: bool) -> Callable[..., str]:
         def write(what: Value, count: Value, mode: Value | None = None) -> str:
@@ -138,7 +140,9 @@ class Common:
 
         return write
 
-    def _of_differing(self, name: str, write: Callable[[str, Value], str]) -> Callable[[Value], str | None]:
+    def _of_differing(
+        self, name: str, write: Callable[[str, Value], str | None]
+    ) -> Callable[[Value], str | None]:
         default = self.defaults.get(name)
 
         def write_differing(value: Value) -> str | None:
@@ -187,6 +191,11 @@ def _fragment(name: str, value: Value) -> str:
 @lru_cache(maxsize=4096, typed=True)
 def _named_word(name: str, value: Value) -> str:
     return _word(f"{name}-{plain(value)}")
+
+
+def _named_send(name: str, value: Value) -> str | None:
+    """Return the word of a kind of traffic; None for a sender, which its congestion control names."""
+    return _named_word(name, value) if value in SENDS else None
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -77,7 +77,7 @@ def test_every_sender_that_ships_is_complete() -> None:
         locks = {"cargo": "Cargo.lock", "go": "go.sum", "cc": "sender.yml"}
         assert locks[sender.stated.build] in files
         programs = [name for name in files if name.endswith((".rs", ".go", ".c"))]
-        assert sum(files[name].count(b"\n") for name in programs) < 260
+        assert sum(files[name].count(b"\n") for name in programs) < 310
         assert not sender.is_outside
 
 
@@ -86,7 +86,7 @@ def test_a_cell_names_the_congestion_control_with_its_sender(tmp_path: Path) -> 
     assert cell.get("l4s.send") == "quinn"
     assert cell.get("l4s.cc") == "quinn-bbr"
     assert cell.get("l4s.codepoint") == "ect0"
-    assert "quinn-bbr" in cell.id
+    assert cell.id == "codel_1bdp_10mbit_20ms_cubic_quinn-bbr-2595dc3b53"
     assert Cell.from_json(cell.to_json()) == cell
 
 
