@@ -39,6 +39,14 @@ EARLY: Final = 0.01
 EARLY_S: Final = 0.1
 """Packets may stop this share of the flow's time, or this long, before its end, beside its longest pause."""
 
+FRAMES: Final = "frames"
+"""Name of the object in which a receiver of media reports its frames (docs/exec.md)."""
+
+FREEZE_MS: Final = 200.0
+"""A picture that stays for longer than this is frozen."""
+
+_DELAYS: Final = ("delay_ms.p50", "delay_ms.p95", "delay_ms.most")
+_OF_FRAMES: Final = ("whole", "bytes", "freezes", *_DELAYS)
 _ETHERNET_BYTES: Final = 14
 _CE: Final = 3
 _MOST_BYTES: Final = 64 << 20
@@ -96,6 +104,7 @@ def _results(
         return None, None, (*faults, Fault.of(FaultKind.NO_PACKET, run.flow, port=run.port, **said))
     left = own.filter(pl.col("left_ms").is_between(run.start.ms, ends_ms)).sort("left_ms")
     times = arrived["t_ms"]
+    faults += tuple(_contradicted(programs, raw, run, node, own))
     lasted_s = (float(times[-1]) - run.start.ms) / 1e3
     pause_s = float(times.diff().max() or 0.0) / 1e3  # type: ignore[arg-type]
     if lasted_s + pause_s < run.seconds - max(EARLY * run.seconds, EARLY_S):
@@ -170,6 +179,50 @@ def _wrong_json(programs: Mapping[str, Program], raw: Path, run: FlowRun, node: 
             _read(path)
         except BadRawError as error:
             yield Fault.of(FaultKind.REPORT, run.flow, side=side, problem=str(error))
+
+
+def _contradicted(
+    programs: Mapping[str, Program], raw: Path, run: FlowRun, node: str, own: pl.DataFrame
+) -> Iterator[Fault]:
+    """Yield what a receiver of frames reports and its packets, `own`, disprove; nothing else can check it."""
+    for side, path in _promised(programs, raw, run, node):
+        try:
+            numbers = {key: value for key, _, value in _numbers(_read(path))}
+        except BadRawError:
+            continue  # reported already
+        frames = {name: numbers.get(f"{FRAMES}.{name}") for name in _OF_FRAMES}
+        if side != "receiver" or all(value is None for value in frames.values()):
+            continue
+        problem = _disproved(frames, own.filter(pl.col("left_ms").is_not_null()).sort("left_ms"))
+        if problem is not None:
+            yield Fault.of(FaultKind.REPORT, run.flow, side=side, problem=f"({path.name}) {problem}")
+
+
+def _disproved(frames: Mapping[str, float | None], left: pl.DataFrame) -> str | None:
+    """Return what is wrong with the numbers of frames, given the packets that left the bottleneck."""
+    known = {name: value for name, value in frames.items() if value is not None}
+    if lacking := [name for name in _OF_FRAMES if name not in known]:
+        return f"lacks {FRAMES}.{lacking[0]}"
+    if negative := [name for name, value in known.items() if value < 0]:
+        return f"has a negative {FRAMES}.{negative[0]}"
+    p50, p95, most = (known[name] for name in _DELAYS)
+    if not p50 <= p95 <= most:
+        return f"has delays of frames that cannot be: {p50:g}, {p95:g} and {most:g} ms"
+    payload = int(left["payload_bytes"].cast(pl.Int64).sum())
+    if known["bytes"] > payload or known["whole"] > left.height:
+        claimed, got = (
+            f"{amount:.0f} bytes in {count:.0f}"
+            for amount, count in ((known["bytes"], known["whole"]), (payload, left.height))
+        )
+        return f"has frames of {claimed}, and {got} packets left the bottleneck"
+    waited_ms = float((left["left_ms"] - left["t_ms"]).median() or 0.0)  # type: ignore[arg-type]
+    if most < waited_ms:
+        return f"has frames of at most {most:g} ms, and half of the packets queued for {waited_ms:g} ms"
+    pauses = left["left_ms"].diff().drop_nulls()
+    long = int((pauses > 2 * FREEZE_MS).sum())
+    if known["freezes"] < long:
+        return f"has {known['freezes']:.0f} freezes, and packets paused {long} times for {2 * FREEZE_MS:g} ms"
+    return None
 
 
 def _promised(

@@ -13,6 +13,7 @@ import polars as pl
 
 from l4sbench.text.wording import counted
 from reports.render.words import between, fixed_text, former_text, left_out_hints, number, span
+from reports.result.frames import DELAY, FREEZES
 
 if TYPE_CHECKING:
     from reports.result.measured import MeasuredGroup, Measurements
@@ -39,6 +40,9 @@ def rows(measured: Measurements) -> list[Mapping[str, str]]:
             "delay ms": number(group.delay),
             "per packet ms": number(group.sojourn, 2),
             "p99 ms": number(group.sojourn_p99, 2),
+            "frame p95 ms": number(group.own.get(DELAY)),
+            "freezes": number(group.own.get(FREEZES)),
+            "frames": str(group.frames or ""),
             "trials": str(cell.valid),
         }
         for cell in measured.cells
@@ -60,6 +64,8 @@ def notes(measured: Measurements) -> list[str]:
     ]
     if any(group.sojourn for cell in measured.cells for group in cell.groups):
         lines[1] += "; per packet, p99: time in the bottleneck's queue"
+    rules = {group.frames.rule for cell in measured.cells for group in cell.groups if group.frames}
+    lines += [f"frames: by rule {rule}; times from capture to the last packet" for rule in sorted(rules)]
     if fixed := fixed_text(measured):
         lines.append(f"the same in all cells: {fixed}")
     if former := former_text(measured):
@@ -110,7 +116,12 @@ def document(measured: Measurements) -> dict[str, object]:
                 "valid": cell.valid,
                 "left_out": cell.left_out,
                 "groups": [
-                    {"group": group.name, "flows": group.flows, "numbers": list(_numbers(group))}
+                    {
+                        "group": group.name,
+                        "flows": group.flows,
+                        "numbers": list(_numbers(group)),
+                        "frames": list(group.frames.words) if group.frames else None,
+                    }
                     for group in cell.groups
                 ],
             }

@@ -15,6 +15,7 @@ from l4sbench.errors import InputError
 from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
 from reports.result.cells import captured, factors_of, groups_of
+from reports.result.frames import FrameVerdict, judge_frames
 from reports.result.labels import BUFFER, Label, Setting
 from reports.result.stats import Estimate, estimate
 from reports.result.verdicts import Former, LeftOut, trials_left_out
@@ -86,6 +87,7 @@ class MeasuredGroup:
         sojourn_p99: Mean over its flows of that delay's 99 % quantile, ms.
         own: Numbers that its own programs reported, by side and name: `sender rtt_ms.smoothed`. Each is a
             mean over flows, and over the items of a list.
+        frames: The verdict on its frames, of media.
     """
 
     name: str
@@ -96,6 +98,7 @@ class MeasuredGroup:
     sojourn: Estimate | None
     sojourn_p99: Estimate | None
     own: Mapping[str, Estimate]
+    frames: FrameVerdict | None = None
 
     @property
     def numbers(self) -> Mapping[str, Estimate]:
@@ -325,13 +328,18 @@ def _group(
     delay, sojourn, p99 = (
         estimate(values, "ms") if (values := got.get(column)) else None for column in _GOT[1:]
     )
+    flows = int(about[f"{name}.count"].amount)
+    share = goodput and goodput.percent_of(rate_mbps)
+    reported = {name: estimate(values) for name, values in own.items()}
+    fair_percent = 100 * flows / sum(about[f"{group}.count"].amount for group in groups_of(about))
     return MeasuredGroup(
         name=name,
-        flows=int(about[f"{name}.count"].amount),
+        flows=flows,
         goodput=goodput,
-        share=goodput and goodput.percent_of(rate_mbps),
+        share=share,
         delay=delay,
         sojourn=sojourn,
         sojourn_p99=p99,
-        own={name: estimate(values) for name, values in own.items()},
+        own=reported,
+        frames=judge_frames(reported, share, fair_percent),
     )

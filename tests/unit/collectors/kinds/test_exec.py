@@ -170,3 +170,43 @@ def test_another_codepoint_than_stated_makes_a_trial_invalid(trial: CapturedTria
 def test_without_captures_nothing_is_measured(trial: CapturedTrial) -> None:
     shutil.rmtree(trial.raw / "router")
     assert "l4s-0 not-captured" in trial.faults()
+
+
+FRAMES = {
+    "whole": 100,
+    "bytes": 100_000,
+    "freezes": 0,
+    "delay_ms": {"p50": 30.0, "p95": 60.0, "most": 90.0},
+}
+
+
+def test_frames_that_packets_do_not_disprove_are_numbers(trial: CapturedTrial) -> None:
+    report_frames(trial, {})
+    assert trial.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"whole": 1e9}, "has frames of 100000 bytes in 1000000000, and "),
+        ({"bytes": 1e12}, "has frames of 1000000000000 bytes in 100, and "),
+        ({"bytes": None}, "lacks frames.bytes"),
+        ({"freezes": -1}, "has a negative frames.freezes"),
+        (
+            {"delay_ms": {"p50": 9, "p95": 5, "most": 90}},
+            "has delays of frames that cannot be: 9, 5 and 90 ms",
+        ),
+        ({"delay_ms": {"p50": 0, "p95": 0, "most": 0}}, "has frames of at most 0 ms, and half of the"),
+    ],
+)
+def test_frames_that_packets_disprove_make_a_trial_invalid(
+    trial: CapturedTrial, changes: dict[str, Any], message: str
+) -> None:
+    report_frames(trial, changes)
+    (reason,) = trial.judged().reasons
+    assert reason.startswith(f"l4s-0: the receiver's JSON (flow-l4s-0.receiver.json) {message}")
+
+
+def report_frames(trial: CapturedTrial, changes: dict[str, Any]) -> None:
+    frames = {name: value for name, value in (FRAMES | changes).items() if value is not None}
+    (trial.raw / "rx-l4s/flow-l4s-0.receiver.json").write_text(json.dumps({"frames": frames}))
