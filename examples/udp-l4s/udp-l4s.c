@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The l4sbench authors
 /*
- * A small sender and receiver of paced UDP with a scalable congestion control: an example of `send:
- * exec`.
+ * A small sender and receiver of paced UDP with a scalable congestion control: an example of a
+ * sender in a folder of one's own, by the contract of docs/exec.md.
  *
- *   udp-l4s send --to ADDRESS --port P --seconds S [--ecn 0-2] [--json FILE]
- *   udp-l4s receive --port P [--json FILE]
+ *   udp-l4s send --address IPV4 --port P --seconds S --cc scalable --codepoint WORD --json FILE
+ *   udp-l4s receive --address IPV4 --port P --json FILE
  *
  * The receiver reports every 2 ms, and at the first mark after none, how many packets came, how
  * many of them with CE, and when the newest was sent. Once per round trip the sender reacts: the
@@ -37,8 +37,8 @@
 enum {
 	PAYLOAD = 1200, /* bytes, as QUIC's packets before it has looked for a larger MTU */
 	ECN_BITS = 3,
-	ECT1 = 1,
 	CE = 3,
+	CANNOT = 127, /* exit code for what this sender cannot do */
 };
 
 #define NS_PER_S	1000000000LL
@@ -65,10 +65,11 @@ struct report {
 	int64_t sent_ns; /* when the newest packet was sent */
 };
 
+static const char *const codepoints[] = { "not-ect", "ect1", "ect0" };
+
 struct options {
 	bool sends;
-	struct sockaddr_in to;
-	int port;
+	struct sockaddr_in address;
 	double seconds;
 	int ecn;
 	const char *json;
@@ -99,7 +100,7 @@ static void on_signal(int number)
 	ended = 1;
 }
 
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
+__attribute__((noreturn, format(printf, 2, 3))) static void leave(int code, const char *format, ...)
 {
 	va_list args;
 
@@ -108,8 +109,10 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
-	exit(1);
+	exit(code);
 }
+
+#define die(...) leave(1, __VA_ARGS__)
 
 static int64_t now_ns(void)
 {
@@ -129,36 +132,50 @@ static double number(const char *name, const char *text, double least, double mo
 	return value;
 }
 
+static int codepoint(const char *word)
+{
+	for (int code = 0; code < (int)(sizeof(codepoints) / sizeof(*codepoints)); code++)
+		if (!strcmp(word, codepoints[code]))
+			return code;
+	leave(CANNOT, "it sends not-ect, ect1 or ect0, not %s", word);
+}
+
 static struct options parse(int argc, char **argv)
 {
-	struct options found = { .ecn = ECT1, .to = { .sin_family = AF_INET } };
+	struct options found = { .ecn = -1, .address = { .sin_family = AF_INET } };
+	const char *cc = NULL;
 
 	if (argc < 2 || (strcmp(argv[1], "send") && strcmp(argv[1], "receive")))
-		die("expected send or receive, then options");
+		leave(CANNOT, "expected send or receive, then options");
 	found.sends = !strcmp(argv[1], "send");
 	for (int i = 2; i < argc; i += 2) {
 		const char *name = argv[i], *value = argv[i + 1];
 
 		if (value == NULL)
 			die("%s needs a value", name);
-		if (!strcmp(name, "--to")) {
-			if (inet_pton(AF_INET, value, &found.to.sin_addr) != 1)
-				die("%s is not an IPv4 address", value);
+		if (!strcmp(name, "--address")) {
+			if (inet_pton(AF_INET, value, &found.address.sin_addr) != 1)
+				leave(CANNOT, "%s is not an IPv4 address", value);
 		} else if (!strcmp(name, "--port")) {
-			found.port = (int)number(name, value, 1, 65535);
+			found.address.sin_port = htons((uint16_t)number(name, value, 1, 65535));
 		} else if (!strcmp(name, "--seconds")) {
 			found.seconds = number(name, value, 0.001, 1e6);
-		} else if (!strcmp(name, "--ecn")) {
-			found.ecn = (int)number(name, value, 0, 2);
+		} else if (!strcmp(name, "--codepoint")) {
+			found.ecn = codepoint(value);
+		} else if (!strcmp(name, "--cc")) {
+			cc = value;
 		} else if (!strcmp(name, "--json")) {
 			found.json = value;
 		} else {
 			die("unknown option %s", name);
 		}
 	}
-	if (!found.port || (found.sends && (!found.to.sin_addr.s_addr || found.seconds == 0)))
-		die("send needs --to, --port and --seconds; receive needs --port");
-	found.to.sin_port = htons((uint16_t)found.port);
+	if (found.sends && cc && strcmp(cc, "scalable"))
+		leave(CANNOT, "its congestion control is scalable, not %s", cc);
+	if (!found.address.sin_port || !found.address.sin_addr.s_addr || !found.json)
+		die("send and receive need --address, --port and --json");
+	if (found.sends && (!cc || found.ecn < 0 || found.seconds == 0))
+		die("send needs --seconds, --cc and --codepoint, too");
 	return found;
 }
 
@@ -186,10 +203,20 @@ static int codepoint_of(struct msghdr *message)
 	return 0;
 }
 
+static void write_receiver(const uint64_t by_codepoint[4], const char *path)
+{
+	FILE *out = open_json(path);
+
+	fprintf(out,
+		"{\"packets_received\": {\"not_ect\": %llu, \"ect1\": %llu, \"ect0\": %llu, "
+		"\"ce\": %llu}}\n",
+		(unsigned long long)by_codepoint[0], (unsigned long long)by_codepoint[1],
+		(unsigned long long)by_codepoint[2], (unsigned long long)by_codepoint[3]);
+	close_json(out, path);
+}
+
 static void receive(const struct options *options)
 {
-	struct sockaddr_in own = { .sin_family = AF_INET,
-				   .sin_port = htons((uint16_t)options->port) };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 	uint64_t by_codepoint[4] = { 0 };
 	struct report report = { 0 };
@@ -197,8 +224,8 @@ static void receive(const struct options *options)
 	bool marked = false;
 
 	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)) ||
-	    bind(fd, (struct sockaddr *)&own, sizeof(own)))
-		die("cannot listen on port %d: %s", options->port, strerror(errno));
+	    bind(fd, (const struct sockaddr *)&options->address, sizeof(options->address)))
+		die("cannot listen: %s", strerror(errno));
 	while (!ended) {
 		struct packet packet;
 		struct sockaddr_in from;
@@ -235,16 +262,7 @@ static void receive(const struct options *options)
 		reported_ns = now;
 		marked = ce;
 	}
-	if (options->json) {
-		FILE *out = open_json(options->json);
-
-		fprintf(out,
-			"{\"packets_received\": {\"not_ect\": %llu, \"ect1\": %llu, \"ect0\": "
-			"%llu, \"ce\": %llu}}\n",
-			(unsigned long long)by_codepoint[0], (unsigned long long)by_codepoint[1],
-			(unsigned long long)by_codepoint[2], (unsigned long long)by_codepoint[3]);
-		close_json(out, options->json);
-	}
+	write_receiver(by_codepoint, options->json);
 }
 
 /* ---- sender */
@@ -341,7 +359,7 @@ static void send_flow(const struct options *options)
 	s.heard_ns = begun;
 	s.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (s.fd < 0 || setsockopt(s.fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)) ||
-	    connect(s.fd, (const struct sockaddr *)&options->to, sizeof(options->to)))
+	    connect(s.fd, (const struct sockaddr *)&options->address, sizeof(options->address)))
 		die("cannot send: %s", strerror(errno));
 	while (!ended && due < ends) {
 		int64_t now;
@@ -360,8 +378,7 @@ static void send_flow(const struct options *options)
 			due += (int64_t)(PAYLOAD / s.rate * NS_PER_S);
 		}
 	}
-	if (options->json)
-		write_sender(&s, options->json);
+	write_sender(&s, options->json);
 }
 
 int main(int argc, char **argv)
