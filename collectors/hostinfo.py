@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from collectors.collector import BadRawError, Rows
 from l4sbench.disk.plain import is_plain, plain_text, read_plain
 from l4sbench.program import ReadKind
-from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE
+from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, WALKS_FILE
 
 if TYPE_CHECKING:
     from l4sbench.program import Program, Readback
@@ -141,6 +141,8 @@ def _facts(raw: Path, node: str, program: Program) -> Iterator[tuple[str, str, s
                 yield "module", module.name, kernel.modules[module.name]
     if program.pauses and (text := read_output(raw, node, PAUSES_FILE)) is not None:
         yield "pauses", "path.pause", json.dumps(parse_pauses(text), sort_keys=True)
+    if program.walks and (text := read_output(raw, node, WALKS_FILE)) is not None:
+        yield "walk", "path.jitter", json.dumps(parse_walks(text), sort_keys=True)
     if program.echoes and (text := read_output(raw, node, ROUND_TRIPS_FILE)) is not None:
         for address, rtt_ms in parse_round_trips(text).items():
             yield "rtt", address, f"{rtt_ms:g} ms"
@@ -191,6 +193,20 @@ def parse_pauses(text: str) -> dict[str, object]:
     if not lengths:
         return {"number": 0}
     return {"number": len(lengths), "median_ms": lengths[len(lengths) // 2], "longest_ms": lengths[-1]}
+
+
+def parse_walks(text: str) -> list[dict[str, int]]:
+    """Return the steps of a node's walks, and for how many tc was set; none if it is malformed."""
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    found: list[dict[str, int]] = []
+    for own in map(_mapping, listed) if isinstance(listed, list) else ():
+        done, steps = own.get("set"), own.get("steps")
+        if isinstance(done, int) and isinstance(steps, int):
+            found.append({"set": done, "steps": steps})
+    return found
 
 
 def parse_round_trips(text: str) -> dict[str, float]:

@@ -171,15 +171,15 @@ FACTORS: Final = _table(
     Parameter(
         "path.jitter_model",
         "str",
-        "How that delay differs: a random walk in time (not on hosts), or drawn for each packet, uniform or "
-        "normal.",
+        "How that delay differs: a random walk in time, or drawn for each packet, uniform or normal. Hosts "
+        "walk by commands of tc, whose instants are as exact as the host is in time.",
         default="walk",
         choices=("walk", "uniform", "normal"),
     ),
     Parameter(
         "path.jitter_every",
         "duration",
-        "Time from one step of the walk, a tenth of its bound up or down, to the next.",
+        "Time from one step of the walk, a tenth of its bound up or down, to the next. Hosts: 1ms at least.",
         default=Duration(10_000_000),
         minimum=Duration(1_000),
         maximum=HOUR,
@@ -247,8 +247,8 @@ FACTORS: Final = _table(
     Parameter(
         "host.packet_cost",
         "duration",
-        "Time in which each host handles one packet, one after the other. "
-        "Only the virtual testbed applies it.",
+        "Time in which each host handles one packet, one after the other. Only the virtual testbed applies "
+        "it: netem could hold packets at one port, but not those of all, nor where the queue under test is.",
         default=Duration(0),
         maximum=Duration(10**9),
         unit="ns",

@@ -24,7 +24,7 @@ from l4sbench.program.data import (
     Server,
 )
 from l4sbench.program.flows import flows_of
-from l4sbench.program.netem import delays, gates, pauses
+from l4sbench.program.netem import delays, gates, pauses, walks
 from l4sbench.program.placement import Placed, Placement
 from l4sbench.program.rewriting import MAKE_TABLE, rules
 from l4sbench.program.shapers import bottleneck, port_name, reverse
@@ -167,6 +167,7 @@ def _program(placement: Placement, node: Node, conditions: Conditions) -> Progra
         expected=tuple(expected for shaper in (*shapers, *rewriting) for expected in shaper.expected),
         changes=changes(placement, node.name, wires=wired),
         pauses=() if wired else tuple(pauses(placement, node.name, conditions.pause_seed)),
+        walks=() if wired else tuple(walks(placement, node.name, conditions.pause_seed)),
         echoes=_echoes(placement, node.name) if placement.cell.has_own_delay else (),
     )
 

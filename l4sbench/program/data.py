@@ -291,6 +291,25 @@ class NodePauses:
     end: tuple[tuple[str, ...], ...]
 
 
+WALKS_FILE = "walks.json"
+"""Raw file of a node: for each walk, how many `steps` it went and for how many of these tc was `set`."""
+
+
+@dataclass(frozen=True)
+class NodeWalk:
+    """A random walk of a port's delay while flows run; it begins in the middle and ends there.
+
+    Attributes:
+        every: Time from one step to the next, up or down by one level; the walk turns at its bounds.
+        seed: Seed of the steps.
+        levels: Commands of tc that set a delay, from the least to the longest.
+    """
+
+    every: _Duration
+    seed: int
+    levels: tuple[tuple[str, ...], ...]
+
+
 ROUND_TRIPS_FILE = "rtt.json"
 """Raw file of a node: for each address of `echoes` the shortest round-trip time in ms, or null."""
 
@@ -321,6 +340,7 @@ class Program:
     changes: tuple[Change, ...] = ()
     pauses: tuple[NodePauses, ...] = ()
     echoes: tuple[str, ...] = ()
+    walks: tuple[NodeWalk, ...] = ()
 
     @property
     def sysctls_at_end(self) -> Mapping[str, str]:

@@ -6,7 +6,8 @@ A path that has its round-trip time by itself gets no delay.
 
 `tc qdisc change` takes what is not stated from the kernel's defaults or leaves it as it was, so every command
 states all of it, also what an earlier event has set. Pauses have a netem of their own behind that of a delay,
-with nothing but a slot: packets wait for its start, and then leave in order.
+with nothing but a slot: packets wait for its start, and then leave in order. A walk of the delay is made of
+commands, each of which sets the delay of packets that come after it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from l4sbench.catalog import Expectation
 from l4sbench.catalog.template import write
 from l4sbench.program import wires
-from l4sbench.program.data import Expected, NodePauses
+from l4sbench.program.data import Expected, NodePauses, NodeWalk
 from l4sbench.program.shapers import Shaper, port_name, qdisc_file, show_qdiscs
 from l4sbench.program.wires import jittered, loss_chances, part_of_rtt
 from l4sbench.text.units import Duration, Percent, Rate
@@ -35,6 +36,10 @@ LONGEST_JITTER: Final = Duration(2**31 - 1)
 """The kernel computes with 31 bits of ns."""
 SHORTEST_PAUSE: Final = Duration(1_000_000)
 """A pause begins and ends by a command, which takes a part of this time."""
+SHORTEST_STEP: Final = Duration(1_000_000)
+"""A step of a walk is a command, too."""
+WALK_STEPS: Final = 10
+"""Steps of a walk from the middle to its bound, as in kernels/lab/wire."""
 _DELAY: Final = "1:"
 """Handle of netem with a delay, where pauses are behind it."""
 _PAUSES: Final = "2:"
@@ -128,6 +133,27 @@ def pauses_hosts(cell: Cell) -> bool:
     return "path.pause" in cell.given and bool(cell.path_pause.ns)
 
 
+def walks(placement: Placement, node: str, seed: int) -> Iterator[NodeWalk]:
+    """Yield the random walks of the delays of a node's ports, if they walk."""
+    cell, path = placement.cell, _Path.after(placement)
+    for port in jittered(placement, node) if _walks(cell) else ():
+        step_ns = cell.path_jitter.ns // WALK_STEPS
+        middle_ns = part_of_rtt(placement, path.rtt).ns
+        delays_ns = (middle_ns + step * step_ns for step in range(-WALK_STEPS, WALK_STEPS + 1))
+        made = (
+            _of_port(placement, "change", port.network, node, path, delay=Duration(ns)) for ns in delays_ns
+        )
+        yield NodeWalk(
+            cell.path_jitter_every,
+            int(wires.seed_of(seed, node, "walk", port.network)),
+            tuple(command for shaper in made for command in shaper.commands),
+        )
+
+
+def _walks(cell: Cell) -> bool:
+    return bool(cell.path_jitter.ns) and cell.path_jitter_model == "walk"
+
+
 def _gated(placement: Placement, node: str) -> tuple[str, ...]:
     """Return the networks of a node that pauses."""
     if not pauses_hosts(placement.cell) or not wires.pauses(placement, node):
@@ -188,12 +214,19 @@ _NO_LOSS: Final = _Netem((), (_off(_RANDOM), _off(_ENTER), _off(_LEAVE)))
 
 
 def _of_port(
-    placement: Placement, verb: str, network: str, node: str, path: _Path, output: str = ""
+    placement: Placement,
+    verb: str,
+    network: str,
+    node: str,
+    path: _Path,
+    output: str = "",
+    delay: Duration | None = None,
 ) -> Shaper:
     port = (node, network)
     jitter = _jitter(placement.cell) if port in jittered(placement, node) else _NO_JITTER
     loss = _loss(placement.cell, path.loss) if port in placement.topology.data_ports else _NO_LOSS
-    delay = Duration(0) if placement.cell.has_own_delay else part_of_rtt(placement, path.rtt)
+    if delay is None:
+        delay = Duration(0) if placement.cell.has_own_delay else part_of_rtt(placement, path.rtt)
     return _shaper(placement, verb, port, [_delay(delay), jitter, loss], output)
 
 
@@ -203,9 +236,10 @@ def _delay(delay: Duration) -> _Netem:
 
 def _jitter(cell: Cell) -> _Netem:
     """Return the jitter, whose words follow the delay; a rate above every path's keeps packets in order."""
-    jitter = cell.path_jitter
+    jitter = Duration(0) if _walks(cell) else cell.path_jitter
     how = ("distribution", "normal") if cell.path_jitter_model == "normal" else ()
-    words, shown = (write(jitter), *how), Expectation(_JITTER, jitter.s, max(1e-7, jitter.s * _DIGITS))
+    words: tuple[str, ...] = (write(jitter), *how) if jitter.ns else ()
+    shown = Expectation(_JITTER, jitter.s, max(1e-7, jitter.s * _DIGITS))
     if cell.path_jitter_order == "free":
         return _Netem(words, (shown, _off("rate.rate")))
     rate = Expectation("options.rate.rate", IN_ORDER.bits_per_s // 8)

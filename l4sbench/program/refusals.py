@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
 from l4sbench.facts.factors import DEFAULT_LAB, EVENTS
-from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE
+from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE, SHORTEST_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def refusals(cell: Cell) -> Iterator[Problem]:
     if "path.pause" in given and cell.path_pause.ns:
         yield from _of_pauses(cell)
     if cell.packet_cost.ns:
-        message = "hosts take the time for a packet that they need"
+        message = "hosts take the time for a packet that they need; netem could add some at one port only"
         yield Problem("", "host.packet_cost", message, f"leave it out, {_VIRTUAL}")
     if cell.lab != DEFAULT_LAB:
         yield Problem("", "lab", "hosts run kernels of their own", f"leave it out, {_VIRTUAL}")
@@ -63,9 +63,20 @@ def _of_jitter(cell: Cell) -> Iterator[Problem]:
     if not cell.path_jitter.ns:
         return
     if cell.path_jitter_model == "walk":
-        where = "path.jitter_model" if "path.jitter_model" in cell.given else "path.jitter"
-        message = "netem has no random walk of the delay"
-        yield Problem("", where, message, f"choose path.jitter_model: uniform or normal, {_VIRTUAL}")
+        yield from _of_walk(cell)
     if cell.path_jitter.ns > LONGEST_JITTER.ns:
         message = f"{cell.path_jitter} is more than netem can do, {LONGEST_JITTER}"
         yield Problem("", "path.jitter", message, f"make it smaller, {_VIRTUAL}")
+
+
+def _of_walk(cell: Cell) -> Iterator[Problem]:
+    if cell.path_jitter_every.ns < SHORTEST_STEP.ns:
+        message = f"hosts cannot step more often than every {SHORTEST_STEP}"
+        yield Problem("", "path.jitter_every", message, f"make it longer, {_VIRTUAL}")
+    for event in cell.events:
+        for factor in ("rtt", "path.loss"):
+            if factor in event.changes:
+                path = f"{EVENTS}.{event.name}.{factor}"
+                message = "a walk of the delay sets netem anew, without what an event changes"
+                hint = f"choose path.jitter_model: uniform or normal, {_VIRTUAL}"
+                yield Problem("", path, message, hint)

@@ -364,7 +364,8 @@ class HostsTable(OfTrial):
 
     node = text("the node", key=True)
     kind = text(
-        "`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc`, `rule`, `pauses`, `rtt` or `switch`",
+        "`kernel`, `module`, `parameter`, `sysctl`, `offload`, `qdisc`, `rule`, `pauses`, `walk`, `rtt` or "
+        "`switch`",
         key=True,
     )
     name = text(

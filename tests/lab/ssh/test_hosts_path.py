@@ -232,6 +232,19 @@ def test_what_a_node_sends_waits_while_it_pauses(
     assert (gaps_ms > 45).sum() >= len(made["start_ms"]) - 1
 
 
+def test_a_delay_walks_and_is_in_the_middle_again(hosts: NodesStatus, tmp_path: Path) -> None:
+    """A busy host passes over steps, and takes more of them at once."""
+    walk = "path.jitter: 10ms\npath.jitter_every: 20ms"
+    ended = api.run(matrix(tmp_path, walk), on=f"ssh:{hosts.inventory}", runs=tmp_path)
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
+    check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
+    facts = pl.read_parquet(ended.path / "tables" / "hosts.parquet").filter(pl.col("kind") == "walk")
+    assert facts["node"].to_list() == ["delay"]
+    (gone,) = json.loads(facts["value"][0])
+    assert gone["steps"] >= 200
+    assert 0 < gone["set"] <= gone["steps"]
+
+
 WIFI = """\
 path.wifi_mcs: 2
 path.wifi_loss: 50%

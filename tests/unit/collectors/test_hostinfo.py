@@ -21,9 +21,10 @@ from collectors.hostinfo import (
     parse_round_trips,
     parse_rules,
     parse_sysctls,
+    parse_walks,
 )
 from l4sbench.program import Readback
-from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, NodePauses
+from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, WALKS_FILE, NodePauses, NodeWalk
 from l4sbench.text.units import Duration
 
 Load = Callable[[str], Any]
@@ -100,6 +101,18 @@ def test_round_trip_times_of_a_path_are_facts(captured: Load) -> None:
     assert (row["node"], row["name"], row["value"]) == ("tx-l4s", "10.0.5.100", "31.415 ms")
     for text in ("", "[]", '{"10.0.5.100": "1"}', "[" * 100_000):
         assert parse_round_trips(text) == {}
+
+
+def test_walks_of_a_host_are_facts(captured: Load) -> None:
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "delay" / WALKS_FILE).write_text('[{"steps": 400, "set": 398, "more": 1}, {"steps": 3}]')
+    walk = NodeWalk(Duration(10_000_000), 7, (("tc",),))
+    trial.programs["delay"] = replace(trial.programs["delay"], walks=(walk,))
+    (row,) = rows("hosts", trial).filter(pl.col("kind") == "walk").to_dicts()
+    assert (row["node"], row["name"]) == ("delay", "path.jitter")
+    assert json.loads(row["value"]) == [{"set": 398, "steps": 400}]
+    for text in ("", "{}", '[{"steps": "a", "set": 1}]', "[" * 100_000):
+        assert parse_walks(text) == []
 
 
 def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:

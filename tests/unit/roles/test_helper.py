@@ -39,6 +39,7 @@ import pausing  # noqa: E402
 import queues  # noqa: E402
 import system  # noqa: E402
 import tuning  # noqa: E402
+import walking  # noqa: E402
 import wiring  # noqa: E402
 
 SETTING = Bottleneck(Rate.parse("100mbit"), Duration.parse("10ms"), 2.0)
@@ -91,6 +92,19 @@ def test_compares_queues_as_the_judge_does(shown: str, wanted: Expected) -> None
         told = queues.differ(plain, text)
         assert told
         assert told == list(differences(wanted, text))
+
+
+@given(st.integers(), st.integers(min_value=3, max_value=21), st.integers(min_value=1, max_value=300))
+def test_a_walk_goes_one_level_at_a_time_and_turns_at_its_bounds(seed: int, levels: int, steps: int) -> None:
+    walk, at_once = walking.Walk(levels, seed), walking.Walk(levels, seed)
+    assert walk.at == levels // 2
+    for step in range(1, steps + 1):
+        before = walk.at
+        walk.go(step)
+        assert abs(walk.at - before) == 1
+        assert 0 <= walk.at < levels
+    at_once.go(steps)
+    assert at_once.at == walk.at
 
 
 @given(st.integers(min_value=0, max_value=10**13))

@@ -21,6 +21,29 @@ FILE = "pauses.json"
 """Raw file with when each pause of this node began, after the start instant, and how long it was."""
 
 
+def batch() -> subprocess.Popen[str]:
+    """Start a tc that takes commands line by line."""
+    return subprocess.Popen(["tc", "-batch", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def line(argv: Sequence[str]) -> str:
+    """Return a command of tc as such a line."""
+    return " ".join(argv[1:]) + "\n"
+
+
+def do(tc: subprocess.Popen[str], lines: str) -> None:
+    """Have tc do lines at once. Raises OSError when it has ended."""
+    if tc.stdin is not None:
+        tc.stdin.write(lines)
+        tc.stdin.flush()
+
+
+def ended(tc: subprocess.Popen[str]) -> str:
+    """Wait until tc has done all lines, and return why it failed; empty when it did not."""
+    said = tc.communicate()[1].strip()
+    return f"tc: {said[-300:]}" if tc.returncode else ""
+
+
 class Pausing(threading.Thread):
     """Thread that makes a node's pauses from the start instant on, until `end`."""
 
@@ -34,7 +57,7 @@ class Pausing(threading.Thread):
         super().__init__(name=FILE, daemon=True)
         self.failure = ""
         self._begin, self._end = (
-            "".join(" ".join(resolved(argv)[1:]) + "\n" for argv in pauses[name]) for name in ("begin", "end")
+            "".join(line(resolved(argv)) for argv in pauses[name]) for name in ("begin", "end")
         )
         self._length_ns = duration_ns(pauses["length"])
         self._most_ns = 2 * (duration_ns(pauses["every"]) - self._length_ns)
@@ -52,15 +75,13 @@ class Pausing(threading.Thread):
     def run(self) -> None:
         """Pause until `end`."""
         made: list[tuple[float, float]] = []
-        tc = subprocess.Popen(["tc", "-batch", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        tc = batch()
         try:
             while not self._wait(self._start_ns + self._gap_ns(made)):
                 made.append(self._pause(tc))
         except OSError:
             pass  # tc has ended, and says why
-        said = tc.communicate()[1].strip()
-        if tc.returncode:
-            self.failure = f"tc: {said[-300:]}"
+        self.failure = ended(tc)
         plain = {
             "start_ms": [round((began - self._start_ns) / 1e6, 3) for began, _ in made],
             "length_ms": [round((ended - began) / 1e6, 3) for began, ended in made],
@@ -74,16 +95,10 @@ class Pausing(threading.Thread):
 
     def _pause(self, tc: subprocess.Popen[str]) -> tuple[float, float]:
         began = time.monotonic_ns()
-        self._do(tc, self._begin)
+        do(tc, self._begin)
         self._wait(began + self._length_ns)
-        self._do(tc, self._end)
+        do(tc, self._end)
         return began, time.monotonic_ns()
-
-    @staticmethod
-    def _do(tc: subprocess.Popen[str], lines: str) -> None:
-        if tc.stdin is not None:
-            tc.stdin.write(lines)
-            tc.stdin.flush()
 
     def _wait(self, until_ns: float) -> bool:
         """Wait for an instant; True if the trial ended meanwhile."""

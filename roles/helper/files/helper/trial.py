@@ -31,6 +31,8 @@ from system import (
     write_whole,
 )
 from tuning import connect, is_ipv6, tune
+from walking import FILE as WALKS_FILE
+from walking import Walking
 
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
@@ -127,7 +129,7 @@ class _Performer:
         self._ready = {server["id"]: server["ready"] for server in self._program["servers"]}
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Recorder | Watch | Pausing] = []
+        self._samplers: list[Recorder | Watch | Pausing | Walking] = []
         self._changed: list[dict[str, Any]] = []
 
     def setup(self) -> None:
@@ -157,7 +159,7 @@ class _Performer:
             *samplers(self._part, self._node, self._raw, start.at_ns),
             Watch(self._raw / LATENESS_FILE, start.at_ns),
         ]
-        pausing = self._pausing(start.at_ns)
+        pausing: list[Pausing | Walking] = [*self._pausing(start.at_ns), *self._walking(start.at_ns)]
         self._samplers += pausing
         for sampler in self._samplers:
             sampler.start()
@@ -192,6 +194,13 @@ class _Performer:
             Pausing(pauses, lambda argv: resolve(self._part, self._node, argv), there, start_ns)
             for pauses in self._program.get("pauses", [])
         ]
+
+    def _walking(self, start_ns: int) -> list[Walking]:
+        """Return the thread that has the node's delays walk, if they do."""
+        walks, there = self._program.get("walks"), self._raw / WALKS_FILE
+        if not walks:
+            return []
+        return [Walking(walks, lambda argv: resolve(self._part, self._node, argv), there, start_ns)]
 
     def _announce(self, start_ns: int) -> None:
         """Write the start instants of the flows that lab-traffic receives here."""

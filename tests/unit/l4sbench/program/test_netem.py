@@ -240,3 +240,26 @@ def test_a_path_is_measured_without_what_a_kernel_may_lack() -> None:
         assert (program.modules, program.setup, program.flows, program.readback) == ((), (), (), ())
         assert all(route.options == () for route in program.routes)
         assert program.links
+
+
+@pytest.mark.parametrize(("order", "rate"), [("keep", " rate 100gbit"), ("free", "")])
+def test_a_walk_sets_one_delay_after_the_other_and_begins_in_the_middle(order: str, rate: str) -> None:
+    wanted = cell(path__jitter="2ms", path__jitter_every="5ms", path__jitter_order=order, path__loss="1%")
+    programs = build(wanted, pause_seed=7)
+    assert netem(programs["delay"]) == f"delay 5ms{rate} loss random 1.0000000% limit 60000"
+    (walk,) = programs["delay"].walks
+    assert len(walk.levels) == 21
+    changes = "tc qdisc change dev @net-mid root netem"
+    lost = "loss random 1.0000000% limit 60000"
+    for place, delay in ((0, "3ms"), (1, "3200us"), (10, "5ms"), (20, "7ms")):
+        assert " ".join(walk.levels[place]) == f"{changes} delay {delay}{rate} {lost}"
+    assert walk.every == wanted.path_jitter_every
+    assert build(wanted, pause_seed=8)["delay"].walks[0].seed != walk.seed
+    assert not build(wanted, wire_seed=7)["delay"].walks
+    assert Program.from_json(programs["delay"].to_json()) == programs["delay"]
+
+
+def test_walks_in_both_directions_have_steps_of_their_own() -> None:
+    walks = build(cell(path__jitter="2ms", path__jitter_direction="both"))["delay"].walks
+    assert {walk.levels[0][4] for walk in walks} == {"@net-mid", "@net-tx"}
+    assert len({walk.seed for walk in walks}) == 2
