@@ -108,6 +108,8 @@ class Cell:
     path_loss = _Factor("path.loss", Percent)
     path_loss_burst = _Factor("path.loss_burst", Packets)
     path_ecn = _Factor("path.ecn", str)
+    path_mark = _Factor("path.mark", Percent)
+    path_ack_thinning = _Factor("path.ack_thinning", int)
     path_wifi_loss = _Factor("path.wifi_loss", Percent)
     packet_cost = _Factor("host.packet_cost", Duration)
     sample_interval = _Factor("sample.interval", Duration)

@@ -222,6 +222,23 @@ FACTORS: Final = _table(
         choices=("pass", "bleach", "ect0"),
     ),
     Parameter(
+        "path.mark",
+        "percent",
+        "Share of the ECN-capable packets towards the receivers that gets a CE mark before the bottleneck, "
+        "each independently of others. Only the virtual testbed applies it.",
+        default=Percent(0),
+        maximum=Percent(10**9),
+    ),
+    Parameter(
+        "path.ack_thinning",
+        "int",
+        "Number of pure ACKs of a connection, one after the other, of which the path lets the last one pass; "
+        "1: all. ACKs that report a loss (SACK) always pass. Only the virtual testbed applies it.",
+        default=1,
+        minimum=1,
+        maximum=1000,
+    ),
+    Parameter(
         "path.reverse_rate",
         "rate",
         "Rate at which the router forwards what receivers send, from a FIFO; default: no limit.",

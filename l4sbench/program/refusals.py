@@ -29,6 +29,11 @@ def refusals(cell: Cell) -> Iterator[Problem]:
     if cell.packet_cost.ns:
         message = "hosts take the time for a packet that they need; netem could add some at one port only"
         yield Problem("", "host.packet_cost", message, f"leave it out, {_VIRTUAL}")
+    if cell.path_mark.ppb:
+        message = "hosts have no marks at a fixed probability"
+        yield Problem("", "path.mark", message, f"leave it out, {_VIRTUAL}")
+    if cell.path_ack_thinning > 1:
+        yield Problem("", "path.ack_thinning", "hosts forward all ACKs", f"leave it out, {_VIRTUAL}")
     if cell.lab != DEFAULT_LAB:
         yield Problem("", "lab", "hosts run kernels of their own", f"leave it out, {_VIRTUAL}")
 

@@ -68,7 +68,8 @@ def readback(placement: Placement, node: str, set_to: tuple[tuple[str, str], ...
     networks = [address.network for address in placement.topology.by_name[node].addresses]
     counters = [*(f"{_ROOT}.{network}.{DROPS}" for network in networks), f"{_ROOT}.pauses"]
     for data in _data_ports(placement, node) if impaired(placement.cell) else ():
-        counters += [f"{_ROOT}.{data.network}.{name}" for name in ("lost", "rewritten")]
+        counters += [f"{_ROOT}.{data.network}.{name}" for name in ("lost", "rewritten", "marked")]
+    counters += [f"{_ROOT}.{port.network}.thinned" for port in _thinning(placement, node)]
     air = placement.topology.bottleneck_of(node)
     if air is not None and placement.cell.wifi_mcs is not None:
         counters += [f"{_ROOT}.{air.network}.{name}" for name in ("air_accesses", "air_again")]
@@ -114,8 +115,16 @@ def jittered(placement: Placement, node: str) -> tuple[Port, ...]:
     return tuple(port for port in ports if port.node == node)
 
 
+def _thinning(placement: Placement, node: str) -> Iterator[Port]:
+    """Yield the ports of a node that let only some ACKs of receivers pass."""
+    if placement.cell.path_ack_thinning > 1:
+        yield from (port for port in placement.topology.return_ports if port.node == node)
+
+
 def _back(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the jitter of what receivers send."""
+    """Yield the jitter of what receivers send, and the thinning of their ACKs."""
+    for port in _thinning(placement, node):
+        yield f"{_ROOT}.{port.network}.thin", str(placement.cell.path_ack_thinning)
     for port in jittered(placement, node):
         if port not in placement.topology.data_ports:
             yield f"{_ROOT}.{port.network}.seed", seed_of(seed, node, "path", "back", port.network)
@@ -143,6 +152,8 @@ def _path(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
         yield from changed(placement, node, "path.loss", cell.path_loss)
     if cell.path_ecn != "pass":
         yield from changed(placement, node, "path.ecn", cell.path_ecn)
+    if cell.path_mark.ppb:
+        yield from ((f"{_ROOT}.{data.network}.mark_ppb", str(cell.path_mark.ppb)) for data in ports)
 
 
 def air_rate(cell: Cell, mcs: int) -> Rate:
@@ -182,12 +193,13 @@ def _wifi(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str
 
 
 def impaired(cell: Cell) -> bool:
-    """Return True if the path of a cell, at any time, has jitter or losses or changes the ECN field."""
+    """Return True if the path of a cell, at any time, has jitter or losses, or changes or marks packets."""
     later = {factor for event in cell.events for factor in event.changes}
     return bool(
         cell.path_jitter.ns
         or cell.path_loss.ppb
         or cell.path_ecn != "pass"
+        or cell.path_mark.ppb
         or not later.isdisjoint({"path.loss", "path.ecn"})
     )
 

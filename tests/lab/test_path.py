@@ -64,6 +64,35 @@ def test_a_field_bleached_for_a_while(lab: Lab, tmp_path: Path) -> None:
     assert set(own.filter(~pl.col("t_ms").is_between(3990, 6030))["ecn"]) == {"ect1"}
 
 
+def test_packets_with_ect_are_marked_as_often_as_asked_for(lab: Lab, tmp_path: Path) -> None:
+    """Prague gets CE, CUBIC without ECN does not, and no queue marks."""
+    found = tables(
+        tmp_path, "capture: headers\nclassic.ecn: 'off'\npath.mark: 5%\nexpect.bottleneck: false\n"
+    )
+    own = packets(found, "l4s")
+    marks = int((own["ecn"] == "ce").sum())
+    assert marks / own.height == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / own.height) ** 0.5)
+    assert sysctl(found, "delay", "net-mid.marked") == [marks]
+    assert set(packets(found, "classic")["ecn"]) == {"not-ect"}
+    reported = found.flows.filter(pl.col("group") == "l4s")["delivered_ce_packets"].item()
+    assert reported == pytest.approx(marks, abs=5)  # under way at the end
+
+
+def test_of_so_many_acks_the_last_one_passes(lab: Lab, tmp_path: Path) -> None:
+    found = tables(tmp_path, "axes: {path.ack_thinning: [1, 8]}\n")
+    thinning = found.trials.select("cell", "path.ack_thinning")
+    own = found.sockets.filter((pl.col("side") == "sender") & (pl.col("group") == "l4s"))
+    counts = own.group_by("cell").agg(pl.col("segments_in_packets", "delivered_packets").max())
+    per_data = counts.join(thinning, on="cell").select(
+        "path.ack_thinning", pl.col("segments_in_packets") / pl.col("delivered_packets")
+    )
+    every, some = (ratio for _, ratio in per_data.sort("path.ack_thinning").iter_rows())
+    assert 0.4 < every < 1.1  # an ACK for two packets, or more at the start
+    assert every / 8 <= some < every / 4  # those with SACK pass
+    assert max(sysctl(found, "delay", "net-tx.thinned")) > 500
+    assert found.flows.group_by("cell").agg(pl.col("goodput_mbps").sum())["goodput_mbps"].min() > 15
+
+
 def test_a_slow_way_back_holds_acks_up(lab: Lab, tmp_path: Path) -> None:
     """ACKs of 20 Mbit/s need some 450 kbit/s; at 100 kbit/s they queue, and data wait for them."""
     found = tables(tmp_path, "axes: {path.reverse_rate: [100mbit, 100kbit]}\nexpect.bottleneck: false\n")

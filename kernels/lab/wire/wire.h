@@ -24,7 +24,8 @@
 
 #define WIRE_HOPS	8	/* destinations that a port remembers */
 #define WIRE_SETTINGS	6
-#define WIRE_PATH_SETTINGS	9
+#define WIRE_PATH_SETTINGS	13
+#define WIRE_THINNED	256	/* counters of ACKs, which connections may share */
 #define WIRE_AIR_SETTINGS	9
 
 /* Values of the setting spread_model. */
@@ -112,14 +113,20 @@ struct wire_hop {
  * @loss_enter_ppb: probability of a first loss, in parts per 10^9
  * @loss_leave_ppb: probability that a loss was the last one in a row
  * @ecn: what happens to the ECN field, enum wire_ecn
+ * @mark_ppb: probability that a frame with ECT gets CE, in parts per 10^9
+ * @thin: of so many pure ACKs of a connection in a row one passes; 0, 1: all
  * @lost: number of lost frames
- * @rewritten: number of frames whose ECN field was changed
+ * @rewritten: number of frames whose ECN field was changed by @ecn
+ * @marked: number of frames that got CE
+ * @thinned: number of pure ACKs that did not pass
  * @losing: the last frame was lost
  * @walk_ns: where the walk is
  * @step_at_ns: when it goes on
  * @last_ns: no frame arrives earlier, unless frames may overtake
  * @delays: generator of delays
  * @losses: generator of losses
+ * @marks: generator of marks
+ * @held_back: pure ACKs that did not pass since the last one, by connection
  */
 struct wire_path {
 	bool acts;
@@ -130,14 +137,20 @@ struct wire_path {
 	unsigned long loss_enter_ppb;
 	unsigned long loss_leave_ppb;
 	unsigned long ecn;
+	unsigned long mark_ppb;
+	unsigned long thin;
 	unsigned long lost;
 	unsigned long rewritten;
+	unsigned long marked;
+	unsigned long thinned;
 	bool losing;
 	s64 walk_ns;
 	u64 step_at_ns;
 	u64 last_ns;
 	struct rnd_state delays;
 	struct rnd_state losses;
+	struct rnd_state marks;
+	u16 held_back[WIRE_THINNED];
 };
 
 /**

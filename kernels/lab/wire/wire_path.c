@@ -3,17 +3,21 @@
 /* wire: what the path behind a port does to frames beyond their delay
  *
  * It may delay them by more or less than the delay, in order or not, lose them,
- * and change their ECN field. Delays and losses are drawn from the port's seed,
- * each from a generator of its own: other losses leave the delays as they are.
+ * change their ECN field, mark them, and thin out ACKs. Delays, losses and marks
+ * are drawn from the port's seed, each from a generator of its own: other losses
+ * leave the delays as they are.
  */
 #include <linux/bitops.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/jhash.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
+#include <linux/tcp.h>
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
+#include <net/tcp.h>
 
 #include "wire.h"
 
@@ -109,22 +113,25 @@ void wire_path_shorten(struct wire_port *port, unsigned long delay_ns)
 
 /* -- loss ------------------------------------------------------------------- */
 
+/* Is something drawn that has this probability? */
+static bool wire_drawn(struct rnd_state *state, unsigned long ppb)
+{
+	return mul_u64_u32_shr(NSEC_PER_SEC, prandom_u32_state(state), 32) < ppb;
+}
+
 /* The model of Gilbert: a frame is lost in the bad one of two states, which may
  * change before each frame.
  */
 static bool wire_loses(struct wire_path *path)
 {
 	unsigned long change_ppb;
-	u64 random;
 
 	if (!path->loss_enter_ppb) {
 		path->losing = false;
 		return false;
 	}
-	random = mul_u64_u32_shr(NSEC_PER_SEC, prandom_u32_state(&path->losses),
-				 32);
 	change_ppb = path->losing ? path->loss_leave_ppb : path->loss_enter_ppb;
-	if (random < change_ppb)
+	if (wire_drawn(&path->losses, change_ppb))
 		path->losing = !path->losing;
 	if (path->losing)
 		path->lost++;
@@ -134,16 +141,24 @@ static bool wire_loses(struct wire_path *path)
 /* -- ECN -------------------------------------------------------------------- */
 
 /* The codepoint that the path makes of @codepoint. */
-static u8 wire_codepoint(const struct wire_path *path, u8 codepoint)
+static u8 wire_codepoint(struct wire_path *path, u8 codepoint)
 {
+	u8 next = codepoint;
+
 	if (path->ecn == WIRE_BLEACH)
-		return INET_ECN_NOT_ECT;
-	if (path->ecn == WIRE_ECT0 && codepoint == INET_ECN_ECT_1)
-		return INET_ECN_ECT_0;
-	return codepoint;
+		next = INET_ECN_NOT_ECT;
+	else if (path->ecn == WIRE_ECT0 && codepoint == INET_ECN_ECT_1)
+		next = INET_ECN_ECT_0;
+	path->rewritten += next != codepoint;
+	if (!path->mark_ppb || !(next == INET_ECN_ECT_0 || next == INET_ECN_ECT_1))
+		return next;
+	if (!wire_drawn(&path->marks, path->mark_ppb))
+		return next;
+	path->marked++;
+	return INET_ECN_CE;
 }
 
-static void wire_mark(struct wire_path *path, struct sk_buff *skb)
+static void wire_rewrite(struct wire_path *path, struct sk_buff *skb)
 {
 	bool v4 = eth_hdr(skb)->h_proto == htons(ETH_P_IP);
 	bool v6 = eth_hdr(skb)->h_proto == htons(ETH_P_IPV6);
@@ -156,8 +171,10 @@ static void wire_mark(struct wire_path *path, struct sk_buff *skb)
 	header = skb->data + ETH_HLEN;
 	field = v4 ? ipv4_get_dsfield(header) : ipv6_get_dsfield(header);
 	codepoint = field & INET_ECN_MASK;
+	if (skb_ensure_writable(skb, ETH_HLEN + size))
+		return;
 	next = wire_codepoint(path, codepoint);
-	if (next == codepoint || skb_ensure_writable(skb, ETH_HLEN + size))
+	if (next == codepoint)
 		return;
 	header = skb->data + ETH_HLEN;
 	/* IPv4 has a checksum of its own, which the first of these adapts; the
@@ -169,7 +186,84 @@ static void wire_mark(struct wire_path *path, struct sk_buff *skb)
 		ipv6_change_dsfield(header, (u8)~INET_ECN_MASK, next);
 	if (v6 && skb->ip_summed == CHECKSUM_COMPLETE)
 		skb->ip_summed = CHECKSUM_NONE;
-	path->rewritten++;
+}
+
+/* -- ACKs ------------------------------------------------------------------- */
+
+/* Where the TCP header of a frame begins, and where its packet ends; 0: it is
+ * no TCP.
+ */
+static unsigned int wire_tcp_at(struct sk_buff *skb, unsigned int *end)
+{
+	const struct ipv6hdr *ipv6;
+	const struct iphdr *ip;
+
+	if (eth_hdr(skb)->h_proto == htons(ETH_P_IP) &&
+	    pskb_may_pull(skb, ETH_HLEN + sizeof(*ip))) {
+		ip = (struct iphdr *)(skb->data + ETH_HLEN);
+		*end = ETH_HLEN + ntohs(ip->tot_len);
+		return ip->protocol == IPPROTO_TCP ? ETH_HLEN + ip->ihl * 4 : 0;
+	}
+	if (eth_hdr(skb)->h_proto == htons(ETH_P_IPV6) &&
+	    pskb_may_pull(skb, ETH_HLEN + sizeof(*ipv6))) {
+		ipv6 = (struct ipv6hdr *)(skb->data + ETH_HLEN);
+		*end = ETH_HLEN + sizeof(*ipv6) + ntohs(ipv6->payload_len);
+		return ipv6->nexthdr == IPPROTO_TCP ? ETH_HLEN + sizeof(*ipv6) : 0;
+	}
+	return 0;
+}
+
+static bool wire_has_sack(const u8 *option, const u8 *end)
+{
+	while (option < end && *option != TCPOPT_EOL) {
+		if (*option == TCPOPT_SACK)
+			return true;
+		if (*option == TCPOPT_NOP) {
+			option++;
+			continue;
+		}
+		if (option + 1 >= end || option[1] < 2)
+			return false;
+		option += option[1];
+	}
+	return false;
+}
+
+/* Does a frame nothing but acknowledge what came in order? ACKs with a SACK
+ * option report a loss, which no device that thins ACKs out holds back.
+ */
+static bool wire_only_acks(struct sk_buff *skb, u32 *connection)
+{
+	unsigned int end, at = wire_tcp_at(skb, &end);
+	const struct tcphdr *tcp;
+	unsigned int size;
+
+	if (!at || !pskb_may_pull(skb, at + sizeof(*tcp)))
+		return false;
+	size = ((struct tcphdr *)(skb->data + at))->doff * 4;
+	if (size < sizeof(*tcp) || !pskb_may_pull(skb, at + size))
+		return false;
+	tcp = (struct tcphdr *)(skb->data + at);
+	*connection = jhash_1word((u32)ntohs(tcp->source) << 16 | ntohs(tcp->dest), 0);
+	return tcp->ack && !(tcp->syn || tcp->fin || tcp->rst) &&
+	       at + size == end &&
+	       !wire_has_sack((u8 *)(tcp + 1), (u8 *)tcp + size);
+}
+
+static bool wire_thins(struct wire_path *path, struct sk_buff *skb)
+{
+	u32 connection;
+	u16 *count;
+
+	if (path->thin <= 1 || !wire_only_acks(skb, &connection))
+		return false;
+	count = &path->held_back[connection % WIRE_THINNED];
+	if (++*count >= path->thin) {
+		*count = 0;
+		return false;
+	}
+	path->thinned++;
+	return true;
 }
 
 /**
@@ -185,9 +279,9 @@ bool wire_path_takes(struct wire_port *port, struct sk_buff *skb)
 	bool lost;
 
 	spin_lock(&port->lock);
-	lost = wire_loses(path);
-	if (!lost && path->ecn)
-		wire_mark(path, skb);
+	lost = wire_thins(path, skb) || wire_loses(path);
+	if (!lost && (path->ecn || path->mark_ppb))
+		wire_rewrite(path, skb);
 	/* so that other losses leave the delays of all others as they are */
 	if (lost && path->model != WIRE_WALK)
 		wire_deviation(path, 0);
@@ -205,6 +299,7 @@ static void wire_path_restart(struct wire_port *port)
 
 	prandom_seed_state(&path->delays, ror64(port->seed, 16));
 	prandom_seed_state(&path->losses, ror64(port->seed, 40));
+	prandom_seed_state(&path->marks, ror64(port->seed, 8));
 	path->walk_ns = 0;
 	path->step_at_ns = ktime_get_ns() + path->every_ns;
 }
@@ -221,7 +316,8 @@ static int wire_path_set(const struct ctl_table *table, int write, void *buffer,
 	spin_lock_bh(&port->lock);
 	if (table->data == &path->spread_ns || table->data == &path->every_ns)
 		wire_path_restart(port);
-	path->acts = path->spread_ns || path->loss_enter_ppb || path->ecn;
+	path->acts = path->spread_ns || path->loss_enter_ppb || path->ecn ||
+		     path->mark_ppb || path->thin > 1;
 	spin_unlock_bh(&port->lock);
 	return 0;
 }
@@ -260,8 +356,12 @@ struct ctl_table *wire_path_settings(struct wire_port *port,
 		{ "loss_enter_ppb", &path->loss_enter_ppb },
 		{ "loss_leave_ppb", &path->loss_leave_ppb },
 		{ "ecn", &path->ecn },
+		{ "mark_ppb", &path->mark_ppb },
+		{ "thin", &path->thin },
 		{ "lost", &path->lost, true },
 		{ "rewritten", &path->rewritten, true },
+		{ "marked", &path->marked, true },
+		{ "thinned", &path->thinned, true },
 	};
 
 	BUILD_BUG_ON(ARRAY_SIZE(settings) != WIRE_PATH_SETTINGS);

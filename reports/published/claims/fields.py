@@ -22,6 +22,7 @@ _SENT: Final[Mapping[str, str]] = {
 }
 _COUNTED: Final[Mapping[str, str]] = {
     "ce_counted_percent": "CE marks that the receiver reports, % of those applied",
+    "ce_taken_percent": "CE marks that the sender takes from it, % of those applied",
     "ce_between_acks_packets": "most CE marks between two packets of the receiver",
 }
 _COUPLED: Final[Mapping[str, str]] = {
@@ -53,6 +54,8 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     - `ect1_packets`, `marked_not_ect_packets`: counts of packets with payload, repetitions among them.
     - `ce_counted_percent`: marks that the ACE field reports, of those of packets that left the queue; null
       without marks. Marks that were under way at the end are not reported, so that it is a little below 100.
+    - `ce_taken_percent`: what the senders' sockets counted, of the same marks; where ACKs are lost on the way
+      back it differs from what receivers report. Null with a warm-up, as marks before it are not counted.
     - `ce_between_acks_packets`: of all flows' connections with AccECN; the marks after the last packet of a
       receiver do not count.
     - `coupling_factor`: k of RFC 9332 section 2.1, p_L / sqrt(p_C), after the warm-up: the share of packets
@@ -99,13 +102,30 @@ def _sent(tables: RunTables, group: str) -> pl.DataFrame:
 def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     marked = pl.col("ce_packets").sum()
     reported = pl.when(marked > 0).then(pl.col("ace_packets").sum() / marked * 100)
-    return (
+    found = (
         tables.accecn.filter(_of(group))
         .group_by(_KEY)
         .agg(
             reported.alias("ce_counted_percent"),
+            marked.alias("marked"),
             pl.col("ce_between_acks_packets").max().cast(pl.Float64),
         )
+    )
+    whole = (
+        tables.trials.filter(pl.col("warmup_s") == 0)
+        if "warmup_s" in tables.trials.columns
+        else tables.trials
+    )
+    counted = pl.col("delivered_ce_packets")
+    senders = (
+        tables.flows.filter(_of(group))
+        .join(whole.select(_KEY), on=_KEY)
+        .group_by(_KEY)
+        .agg(pl.when(counted.null_count() == 0).then(counted.sum()).alias("taken"))
+    )
+    taken = pl.when(pl.col("marked") > 0).then(pl.col("taken") / pl.col("marked") * 100)
+    return found.join(senders, on=_KEY, how="left").select(
+        *_KEY, "ce_counted_percent", taken.alias("ce_taken_percent"), "ce_between_acks_packets"
     )
 
 

@@ -33,6 +33,8 @@ def test_released_defaults_never_change() -> None:
         "path.loss": "0%",
         "path.loss_burst": "0p",
         "path.ecn": "pass",
+        "path.mark": "0%",
+        "path.ack_thinning": "1",
         "path.wifi_loss": "0%",
         "host.packet_cost": "0s",
         "sample.interval": "100ms",

@@ -256,6 +256,15 @@ def test_packets_cost_every_node() -> None:
     assert {wires(program)["packet_cost_ns"] for program in made.values()} == {"2000"}
 
 
+def test_marks_are_towards_receivers_and_acks_are_thinned_on_the_way_back() -> None:
+    made = build(cell(path__mark="5%", path__ack_thinning=4), wire_seed=1)
+    found = {node: wires(program) for node, program in made.items()}
+    assert found["delay"]["net-mid.mark_ppb"] == "50000000"
+    assert found["delay"]["net-tx.thin"] == "4"
+    others = {name for node, settings in found.items() if node != "delay" for name in settings}
+    assert not any(name.endswith(("mark_ppb", "thin")) for name in others)
+
+
 @pytest.mark.parametrize(
     ("cc", "ecn", "tcp_ecn", "route"),
     [
@@ -662,7 +671,7 @@ def test_the_path_is_impaired_on_its_way_to_the_receivers() -> None:
         "net-mid.ecn": "1",
     }
     (reading,) = [one for one in made["delay"].readback if one.name == "wires"]
-    assert reading.argv[-2:] == ("net.wire.net-mid.lost", "net.wire.net-mid.rewritten")
+    assert reading.argv[-3:] == tuple(f"net.wire.net-mid.{name}" for name in ("lost", "rewritten", "marked"))
     others = [made[node] for node in made if node != "delay"]
     assert not any(name.endswith(("spread_ns", "ecn", "ppb")) for other in others for name in wires(other))
 

@@ -158,6 +158,16 @@ def test_packets_that_wait_without_a_mark_are_counted_in_a_row(
     assert measured(trial(packets=rows), "unmarked_wait_packets") == [longest]
 
 
+def test_marks_that_the_sender_takes_are_compared_with_those_applied(trial: MakeTrial) -> None:
+    counts = {"connections": 1, "ce_packets": 200, "ace_packets": 199}
+    payload = {"ce_bytes": 1, "ect1_bytes": 1, "ect0_bytes": 1}
+    flow = {"cc": "x", "sender": "a", "receiver": "b", "start_ms": 0.0, "goodput_mbps": 6.0}
+    of = {"accecn": [L4S | counts | payload], "flows": [L4S | flow | {"delivered_ce_packets": 150}]}
+    assert measured(trial(**of), "ce_counted_percent", "ce_taken_percent") == [99.5, 75.0]
+    unknown = of | {"flows": [L4S | flow]}
+    assert measured(trial(**unknown), "ce_counted_percent", "ce_taken_percent") == [99.5, None]
+
+
 def test_packets_are_lost_in_the_window_in_which_they_arrive(trial: MakeTrial) -> None:
     """Packets arrive at 1 ms to 5 ms, of which those at 2 and 5 ms are lost."""
     rows = [packet | {"lost": packet["packet"] in (2, 5)} for packet in packets("11111")]
