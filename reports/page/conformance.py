@@ -58,11 +58,13 @@ def conformance_page(found: Conformance, trials: str, command: str) -> str:
         command: What makes the same verdicts again.
     """
     rows = [(row, _verdicts(found, row, trials)) for row in found.sheet.rows]
+    asked = {verdict.row.id for verdict in found.verdicts}
     return sheet(
         "conform.html.j2",
         found=found,
         rows=[(row, verdicts) for row, verdicts in rows if verdicts],
-        not_applying=[row.id for row, verdicts in rows if not verdicts],
+        not_applying=[row.id for row, verdicts in rows if row.id in asked and not verdicts],
+        not_asked=[row.id for row, _ in rows if row.id not in asked and row.id not in found.left_out],
         summary=render.summary(found),
         notes=render.notes(found),
         trials=trials,

@@ -30,6 +30,16 @@ def test_each_claim_leads_to_the_cell_that_shows_its_trials(tmp_path: Path) -> N
     assert "<code>other</code>" not in page
 
 
+def test_rows_that_were_not_asked_for_are_no_rows_that_do_not_apply(tmp_path: Path) -> None:
+    of = sheet(RATIO, more=2)
+    apart = Case(of.rows[1], "mine", hindrance=(RowOutcome.NOT_APPLICABLE, "the row is about a queue"))
+    measured = Case(of.rows[0], "mine", (place("fifo"),))
+    verdicts = judge(tables(tmp_path, {"fifo": [10.0] * 3}), of, [measured, apart])
+    page = conformance_page(verdicts, "index.html", "l4sbench conform s --row A1 --row A2")
+    assert "<p>A2: not applicable.</p>" in page
+    assert "<p>A3: not asked for here.</p>" in page
+
+
 def test_nothing_of_a_sheet_is_html(tmp_path: Path) -> None:
     page = conformance_page(found(tmp_path, SCRIPT), "index.html", SCRIPT)
     assert SCRIPT not in page
