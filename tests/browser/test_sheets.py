@@ -16,11 +16,12 @@ from playwright.sync_api import Page, expect
 from l4sbench import tables
 from reports.compare import compare, load_margins
 from reports.compare.history import NightRun, history
-from reports.page import NightLinks, comparison_page, history_page
+from reports.page import NightLinks, comparison_page, conformance_page, history_page
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from tests.browser.conftest import Open
 from tests.browser.test_access import LEVELS, LOW_CONTRAST
+from tests.unit.reports.page.test_conformance import found as made_up
 
 pytestmark = pytest.mark.browser
 
@@ -98,6 +99,22 @@ def test_a_cell_of_a_comparison_opens_by_keyboard_and_by_its_address(visit: Open
     expect(metrics.get_by_role("row", name="delay of l4s, ms")).to_contain_text("worse")
     again = visit(f"#{first.get_attribute('id')}", path=comparison)
     expect(again.locator("details.change[open]")).to_have_count(1)
+
+
+LONG = "prague:version=l4steam-2024:fallback=on:fallback_scaling=published"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_verdicts_of_a_standard_are_for_everybody(visit: Open, tmp_path: Path, width: int) -> None:
+    """The verdict is in sight without scrolling, also of a candidate with a long name."""
+    file = tmp_path / "conform-s.html"
+    verdicts = made_up(tmp_path, LONG)
+    file.write_text(conformance_page(verdicts, "index.html", "l4sbench conform s"), encoding="utf-8")
+    page = visit(path=file, viewport={"width": width, "height": 800})
+    check_for_everybody(page)
+    chip = page.get_by_role("table", name="Verdicts").get_by_text("fail", exact=True).bounding_box()
+    assert chip is not None
+    assert chip["x"] + chip["width"] < width
 
 
 def test_a_comparison_on_paper(visit: Open, comparison: Path) -> None:
