@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from l4sbench.printable import printable
 from l4sbench.text.wording import counted
 from reports.compare.changes import CellChange, ChangeKind, MetricChange, Presence
+from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from reports.compare.beside import NumberBeside
@@ -162,7 +163,8 @@ def _others(comparison: Comparison) -> list[str]:
 def _verdicts(comparison: Comparison) -> list[str]:
     lines = []
     for entry in comparison.entries:
-        why = "" if entry.regressed else ", though no cell behind it is worse by more than noise"
+        none_worse = not entry.regressed and entry.base is Word.OK
+        why = ", though no cell behind it is worse by more than noise" if none_worse else ""
         place = f"{entry.l4s}, {entry.row}, against {entry.column}"
         lines.append(f"{place}: {entry.base.value} -> {entry.new.value}{why}")
     if comparison.undecidable:

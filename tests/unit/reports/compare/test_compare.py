@@ -322,3 +322,10 @@ def test_what_ran_distinguishes_the_sides(make: Make, tmp_path: Path) -> None:
     assert "both ran on the same testbed, kernel and modules" in as_text(again)
     itself = compare(sides[0], sides[0], names=("a", "a"), margins=load_margins(), rule=None)
     assert "both are the same run; `l4sbench run MATRIX --new` begins another one" in as_text(itself)
+
+
+def test_a_verdict_that_was_not_ok_changes_without_excuses(compared: Callable[..., Comparison]) -> None:
+    found = compared([cell("fifo", [15.0, 15.1, 15.2])], [cell("fifo", [94.0, 94.1, 94.2])])
+    assert found.regressed
+    assert "l4s-starved -> classic-starved" in as_text(found)
+    assert "though no cell" not in as_text(found)
