@@ -39,14 +39,15 @@ EARLY: Final = 0.01
 EARLY_S: Final = 0.1
 """Packets may stop this share of the flow's time, or this long, before its end, beside its longest pause."""
 
-FRAMES: Final = "frames"
-"""Name of the object in which a receiver of media reports its frames (docs/exec.md)."""
-
 FREEZE_MS: Final = 200.0
 """A picture that stays for longer than this is frozen."""
 
-_DELAYS: Final = ("delay_ms.p50", "delay_ms.p95", "delay_ms.most")
-_OF_FRAMES: Final = ("whole", "bytes", "freezes", *_DELAYS)
+_OF_FRAMES: Final = tuple(
+    f"frames.{name}"
+    for name in ("whole", "bytes", "freezes", "delay_ms.p50", "delay_ms.p95", "delay_ms.most")
+)
+"""Numbers by which a receiver of media reports its frames (docs/exec.md)."""
+
 _ETHERNET_BYTES: Final = 14
 _CE: Final = 3
 _MOST_BYTES: Final = 64 << 20
@@ -187,41 +188,39 @@ def _contradicted(
     """Yield what a receiver of frames reports and its packets, `own`, disprove; nothing else can check it."""
     for side, path in _promised(programs, raw, run, node):
         try:
-            numbers = {key: value for key, _, value in _numbers(_read(path))}
+            found = list(_numbers(_read(path)))
         except BadRawError:
             continue  # reported already
-        frames = {name: numbers.get(f"{FRAMES}.{name}") for name in _OF_FRAMES}
-        if side != "receiver" or all(value is None for value in frames.values()):
+        frames = {key: value for key, _, value in found if key in _OF_FRAMES}
+        if side != "receiver" or not frames:
             continue
-        problem = _disproved(frames, own.filter(pl.col("left_ms").is_not_null()).sort("left_ms"))
+        listed = next((key for key, item, _ in found if key in _OF_FRAMES and item > 1), None)
+        left = own.filter(pl.col("left_ms").is_not_null()).sort("left_ms")
+        problem = f"has several values of {listed}" if listed else _disproved(frames, left)
         if problem is not None:
             yield Fault.of(FaultKind.REPORT, run.flow, side=side, problem=f"({path.name}) {problem}")
 
 
-def _disproved(frames: Mapping[str, float | None], left: pl.DataFrame) -> str | None:
+def _disproved(frames: Mapping[str, float], left: pl.DataFrame) -> str | None:
     """Return what is wrong with the numbers of frames, given the packets that left the bottleneck."""
-    known = {name: value for name, value in frames.items() if value is not None}
-    if lacking := [name for name in _OF_FRAMES if name not in known]:
-        return f"lacks {FRAMES}.{lacking[0]}"
-    if negative := [name for name, value in known.items() if value < 0]:
-        return f"has a negative {FRAMES}.{negative[0]}"
-    p50, p95, most = (known[name] for name in _DELAYS)
+    if lacking := [name for name in _OF_FRAMES if name not in frames]:
+        return f"lacks {lacking[0]}"
+    if negative := [name for name, value in frames.items() if value < 0]:
+        return f"has a negative {negative[0]}"
+    whole, size, freezes, p50, p95, most = (frames[name] for name in _OF_FRAMES)
     if not p50 <= p95 <= most:
         return f"has delays of frames that cannot be: {p50:g}, {p95:g} and {most:g} ms"
     payload = int(left["payload_bytes"].cast(pl.Int64).sum())
-    if known["bytes"] > payload or known["whole"] > left.height:
-        claimed, got = (
-            f"{amount:.0f} bytes in {count:.0f}"
-            for amount, count in ((known["bytes"], known["whole"]), (payload, left.height))
-        )
-        return f"has frames of {claimed}, and {got} packets left the bottleneck"
+    if size > payload or whole > left.height:
+        claimed = f"{whole:.0f} frames of {size:.0f} bytes"
+        return f"has {claimed}, and {left.height} packets of {payload} bytes left the bottleneck"
     waited_ms = float((left["left_ms"] - left["t_ms"]).median() or 0.0)  # type: ignore[arg-type]
     if most < waited_ms:
         return f"has frames of at most {most:g} ms, and half of the packets queued for {waited_ms:g} ms"
     pauses = left["left_ms"].diff().drop_nulls()
     long = int((pauses > 2 * FREEZE_MS).sum())
-    if known["freezes"] < long:
-        return f"has {known['freezes']:.0f} freezes, and packets paused {long} times for {2 * FREEZE_MS:g} ms"
+    if freezes < long:
+        return f"has {freezes:.0f} freezes, and packets paused {long} times for {2 * FREEZE_MS:g} ms"
     return None
 
 

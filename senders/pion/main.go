@@ -230,7 +230,8 @@ type viewer struct {
 	delaysMs   []float64
 	wholeBytes int
 	frozen     []time.Duration
-	last       time.Time
+	last       time.Time // when a frame was whole
+	latest     time.Time // when a packet came
 }
 
 func (v *viewer) take(packet *rtp.Packet, now time.Time) {
@@ -241,6 +242,7 @@ func (v *viewer) take(packet *rtp.Packet, now time.Time) {
 	if v.came == nil {
 		v.came, v.bytes, v.last = map[uint32]int{}, map[uint32]int{}, now
 	}
+	v.latest = now
 	v.came[of.Frame]++
 	v.bytes[of.Frame] += len(packet.Payload)
 	if v.came[of.Frame] < int(of.Count) {
@@ -263,6 +265,9 @@ func (v *viewer) take(packet *rtp.Packet, now time.Time) {
 func (v *viewer) report() any {
 	if len(v.delaysMs) == 0 {
 		return map[string]any{}
+	}
+	if pause := v.latest.Sub(v.last); pause > freeze { // the picture stayed to the end
+		v.frozen = append(v.frozen, pause)
 	}
 	slices.Sort(v.delaysMs)
 	var frozen time.Duration

@@ -586,6 +586,35 @@ def _catalogs(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
     return {"commands": (("plan", "m.yaml", *more, *end),), "files": ("module.yml", "m.yaml")}
 
 
+def _senders(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
+    """Make folders of senders: a damaged `sender.yml`, programs that nobody may build, and links."""
+    source = rng.choice(sorted((ROOT / "senders").glob("*/sender.yml")))
+    stated = source.read_text(encoding="utf-8").replace(f"sender: {source.parent.name}\n", "sender: own\n", 1)
+    entry = folder / "mine" / "own"
+    entry.mkdir(parents=True)
+    (entry / "sender.yml").write_bytes(damaged_yaml(rng, stated))
+    if rng.random() < 0.1:
+        damaged_file(rng, entry / "sender.yml")
+    if rng.random() < 0.5:
+        (entry / "main.c").write_text(f"#error {rng.choice(TEXTS)!r}\n", encoding="utf-8")
+        (entry / "build.rs").write_text(
+            f'fn main() {{ std::fs::write("{MARKER}", ""); }}\n', encoding="ascii"
+        )
+    if rng.random() < 0.2:
+        (entry / "linked.c").symlink_to(f"../../../../{OUTSIDE}/secret")
+    by_path = rng.random() < 0.5
+    (folder / "m.yaml").write_text(
+        "matrix: m\nrate: 100mbit\nrtt: 10ms\nduration: 3s\naqm: codel\ncapture: headers\n"
+        f"flows: {{l4s: {{send: {'./mine/own' if by_path else 'own'}}}, classic: {{cc: cubic}}}}\n",
+        encoding="utf-8",
+    )
+    more = () if by_path else ("--catalog", "mine")
+    command = rng.choice((("plan", "m.yaml", *more), ("senders", "build", "own", "--catalog", "mine")))
+    # a folder whose sender has lost its name leaves a matrix, or a command, that names nothing
+    files = ("sender.yml", "m.yaml", "linked.c") if command[0] == "plan" else ()
+    return {"commands": (command,), "files": files}
+
+
 _FILTERS: Final = (
     "aqm",
     "rate",
@@ -969,6 +998,7 @@ def _questions(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]
 KINDS: Final[Mapping[str, Maker]] = {
     "matrices": _matrices,
     "catalogs": _catalogs,
+    "senders": _senders,
     "filters": _filters,
     "documents": _documents,
     "inventories": _inventories,

@@ -188,8 +188,9 @@ def test_frames_that_packets_do_not_disprove_are_numbers(trial: CapturedTrial) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"whole": 1e9}, "has frames of 100000 bytes in 1000000000, and "),
-        ({"bytes": 1e12}, "has frames of 1000000000000 bytes in 100, and "),
+        ({"whole": 1e9}, "has 1000000000 frames of 100000 bytes, and "),
+        ({"bytes": 1e12}, "has 100 frames of 1000000000000 bytes, and "),
+        ({"freezes": [9, 0]}, "has several values of frames.freezes"),
         ({"bytes": None}, "lacks frames.bytes"),
         ({"freezes": -1}, "has a negative frames.freezes"),
         (
