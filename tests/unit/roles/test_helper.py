@@ -479,3 +479,33 @@ def test_secure_boot_is_read_from_the_firmware(tmp_path: Path, value: bytes | No
     if value is not None:
         (tmp_path / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(value)
     assert facts.secure_boot(tmp_path) is wanted
+
+
+MODINFO = """\
+filename:       {file}
+description:    Network characteristics emulator qdisc
+license:        GPL
+depends:
+intree:         Y
+name:           sch_netem
+retpoline:      Y
+vermagic:       7.3.4-l4sbench SMP preempt mod_unload
+"""
+"""As modinfo prints a module of a kernel that was built without CONFIG_MODULE_SRCVERSION_ALL."""
+
+
+def test_a_module_without_a_source_version_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (file := tmp_path / "sch_netem.ko.xz").write_bytes(b"code")
+    (tmp_path / "printed").write_text(MODINFO.format(file=file))
+    (script := tmp_path / "modinfo").write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
+    script.chmod(0o755)
+    found = facts.module("sch_netem", "7.3.4-l4sbench")
+    assert found is not None
+    assert (found["file"], found["state"], len(found["srcversion"])) == (str(file), "there", 24)
+    file.write_bytes(b"other code")
+    other = facts.module("sch_netem", "7.3.4-l4sbench")
+    assert other is not None
+    assert other["srcversion"] != found["srcversion"]
+    (tmp_path / "printed").write_text(MODINFO.format(file="(builtin)"))
+    assert facts.module("sch_netem", "7.3.4-l4sbench") is None

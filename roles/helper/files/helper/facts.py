@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import platform
 import re
@@ -88,19 +89,30 @@ def kernel_config(release: str) -> dict[str, str]:
 def module(name: str, release: str) -> dict[str, str] | None:
     """Return source version and file of a module that is loaded or could be; None when there is none.
 
+    Where a kernel was built without source versions of its modules, the file's digest takes their place.
     `state` is `loaded`, `there`, or, for a file that was built for another kernel, `for` and its release.
     """
-    loaded = read_text(f"/sys/module/{name}/srcversion")
+    loaded = Path(f"/sys/module/{name}/initstate").exists()  # what is built in has no such file
+    version = read_text(f"/sys/module/{name}/srcversion")
     own = STATE / "modules" / release / f"{name}.ko"
     try:
         ended = run(["modinfo", str(own) if own.exists() else name], check=False)
     except Failed:
-        return {"srcversion": loaded, "file": "", "state": "loaded"} if loaded else None
+        return {"srcversion": version, "file": "", "state": "loaded"} if loaded else None
     shown = dict(re.findall(r"^(\w+):\s+(.*)$", ended.stdout, re.MULTILINE))
-    version = loaded or shown.get("srcversion", "")
+    file = shown.get("filename", "")
+    version = version or shown.get("srcversion", "") or _digest(file)
     built_for = shown.get("vermagic", release).split()[0] if own.exists() else release
     state = "loaded" if loaded else "there" if built_for == release else f"for {built_for}"
-    return {"srcversion": version, "file": shown.get("filename", ""), "state": state} if version else None
+    return {"srcversion": version, "file": file, "state": state} if version else None
+
+
+def _digest(file: str) -> str:
+    """Return the digest of a file, as long as a source version; empty for `(builtin)` and other words."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:24].upper()
+    except OSError:
+        return ""
 
 
 def _version(name: str) -> str:
