@@ -54,3 +54,38 @@ def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
     assert 10 < before * 8 / 20e6 < 25.5  # type: ignore[operator]
     assert queue["sent_bytes"].max() > 2.1 * before  # type: ignore[operator]
     assert fabric.l4sbench("slice", "down", "study").returncode == 0
+
+
+SIX = """\
+matrix: six
+rate: 10mbit
+rtt: 20ms
+duration: 4s
+trials: 1
+aqm: fifo
+family: ipv6
+rule: none
+expect.bottleneck: false
+flows: {classic: {cc: cubic}}
+"""
+
+
+def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
+    """What is recorded of the slice has the looks of its machines, and no address of the bastion."""
+    made = fabric.l4sbench("slice", "up", "six", "--cores", "2", "--image", "default_debian_12")
+    assert made.returncode == 0, made.stderr
+    (fabric.home / "six.yaml").write_text(SIX)
+    run = fabric.l4sbench("run", "six.yaml", "--on", "fabric:six")
+    assert "FAILED" not in run.stderr, run.stderr
+    latest = fabric.home / "runs" / "six" / "latest"
+    trials = pl.read_parquet(latest / "tables" / "trials.parquet")
+    check_only_busy(trials)
+    assert trials.select("testbed", "family").rows() == [("fabric", "ipv6")]
+    (raw,) = latest.glob("cells/*/*/raw")
+    assert "fd4c:3453:46::a00:564" in (raw / "programs.json").read_text()
+    recorded = fabric.l4sbench("slice", "record", "six", "answers")
+    assert recorded.returncode == 0, recorded.stderr
+    looked = "".join(path.read_text() for path in (fabric.home / "answers").rglob("*") if path.is_file())
+    assert looked.count("$ uname -a") == 6
+    assert HOST not in looked
+    assert fabric.l4sbench("slice", "down", "six").returncode == 0

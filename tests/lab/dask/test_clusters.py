@@ -27,11 +27,12 @@ topology: line6
 rate: 10mbit
 rtt: 10ms
 duration: 2s
-trials: 2
+trials: 1
 flows:
   l4s: {cc: prague}
   classic: {cc: cubic}
 aqm: dualpi2
+axes: {family: [ipv4, ipv6]}
 """
 BY_SSH = """\
 import sys

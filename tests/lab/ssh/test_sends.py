@@ -123,23 +123,37 @@ def test_groups_have_their_own_round_trip_times_and_rates(hosts: NodesStatus, tm
     assert arrived["end"]["sum_received"]["bytes"] == pytest.approx(sent["end"]["sum_sent"]["bytes"], rel=0.1)
 
 
-def test_flent_s_ping_beside_a_flow(hosts: NodesStatus, tmp_path: Path) -> None:
-    """The queue of a bulk flow is what a third party's ping sees."""
+PINGED = "  bulk: {cc: cubic}\n  probe: {send: flent, test: ping, from: tx-l4s, to: rx-l4s}\n"
+
+
+@pytest.fixture
+def with_flent(hosts: NodesStatus, tmp_path: Path) -> NodesStatus:
+    """Nodes that have flent; skip where this machine has none to copy."""
     own = Path(os.environ.get("L4SBENCH_FLENT", Path(sys.prefix) / "flent")) / "flent"
     irtt = shutil.which("irtt")
     if not own.is_dir() or irtt is None:
         pytest.skip("no flent (make env-flent installs it), or no irtt (a package of Debian)")
     put_flent(hosts, own, Path(irtt), tmp_path)
-    raw = ran(
-        hosts,
-        tmp_path,
-        "6s",
-        "  bulk: {cc: cubic}\n  probe: {send: flent, test: ping, from: tx-l4s, to: rx-l4s}\n",
-    )
+    return hosts
+
+
+def check_pings(raw: Path) -> None:
+    """Check that flent's ping saw the queue of a bulk flow."""
     test = read_test(raw / "tx-l4s", "probe-0")
     pings = [value for series, _, value in test.points if series == "Ping (ms) ICMP"]
     assert len(pings) > 10
     assert 20 <= min(pings) < max(pings)
+
+
+@pytest.mark.long
+def test_flent_s_ping_by_ipv6(with_flent: NodesStatus, tmp_path: Path) -> None:
+    check_pings(ran(with_flent, tmp_path, "6s", f"{PINGED}family: ipv6\n"))
+
+
+def test_flent_s_ping_beside_a_flow(with_flent: NodesStatus, tmp_path: Path) -> None:
+    """The queue of a bulk flow is what a third party's ping sees."""
+    hosts = with_flent
+    check_pings(ran(hosts, tmp_path, "6s", PINGED))
     (tmp_path / "rrul").mkdir()
     with pytest.raises(L4sbenchError, match="netperf is missing"):
         ran(hosts, tmp_path / "rrul", "6s", "  bulk: {cc: cubic}\n  probe: {send: flent, test: rrul}\n")
