@@ -21,6 +21,7 @@ def test_released_defaults_never_change() -> None:
         "warmup": "0s",
         "buffer_bdp": "1.0",
         "host": "ideal",
+        "path.delay": "added",
         "path.noise": "1.0",
         "path.pause": "0s",
         "path.pause_every": "330ms",
