@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from l4sbench.text.parameters import DAY, HOUR, Parameter, declared, declares
-from l4sbench.text.units import Duration
+from l4sbench.text.units import Duration, Packets
 from l4sbench.traffic import DEFAULT_SEND, OF_SEND, SENDS, Send, Sender, kind_of_send
 
 if TYPE_CHECKING:
@@ -72,6 +72,13 @@ class Group:
         "what its flows negotiate.",
         choices=_OFFERS,
         source="RFC 9768",
+    )
+    initial_window: Packets | None = _factor(
+        "packets",
+        "Initial congestion window of both hosts of its flows, by their routes. Default: Linux's, 10p.",
+        minimum=Packets(1),
+        maximum=Packets(1000),
+        source="RFC 6928",
     )
     start: Duration = _factor(
         "duration",

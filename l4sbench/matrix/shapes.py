@@ -70,6 +70,9 @@ class Shape:
 
 Owns: TypeAlias = "dict[tuple[int, ...], Mapping[str, Value]]"
 
+_OF_TCP: Final = frozenset({"cc", "ecn", "receiver_ecn", "initial_window"})
+"""Factors of a flow group that only TCP of Linux has."""
+
 
 class Block:
     """The cells of one shape as pairs: common factors, and the values of some axes.
@@ -274,7 +277,7 @@ class ShapeMaker:
                 continue
             if resolved.meaning.factor is None:
                 self.used.add(resolved.statement)
-            elif resolved.meaning.factor.name not in {"cc", "ecn", "receiver_ecn"} - but:
+            elif resolved.meaning.factor.name not in _OF_TCP - but:
                 continue
             message = f"does not apply to {group}.send: {send}, which TCP does not send"
             draft.problems.append(Problem(resolved.statement.key_where, name, message))

@@ -216,9 +216,11 @@ def _modules(placement: Placement, node: Node, touching: Sequence[tuple[str, Pla
 
 
 def _routes(node: Node, touching: Sequence[tuple[str, Placed]]) -> tuple[Route, ...]:
-    """Routes set the receivers' congestion control, as a namespace cannot set each of them by sysctl."""
+    """Routes set the receivers' congestion control and initial windows, for which there is no sysctl."""
     wanted = [placed.receiver_cc for role, placed in touching if role == "receiver" and placed.receiver_cc]
-    options = ("congctl", wanted[0]) if wanted else ()
+    options: tuple[str, ...] = ("congctl", wanted[0]) if wanted else ()
+    windows = [placed.group.initial_window for _, placed in touching if placed.group.initial_window]
+    options += ("initcwnd", str(windows[0].count)) if windows else ()
     return tuple(Route(route.to, route.via, options) for route in node.routes)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FIRST_PORT = 5001
 """Port of the first flow; the others follow in the order of the matrix."""
 RTT = "the round-trip time"
+INITIAL_WINDOW = "the initial window"
 NO_ECN_FALLBACK = "net.ipv4.tcp_ecn_fallback"
 """Sysctl for how a host repeats a SYN that was not answered: 1 is without ECN, 0 with it."""
 SOCKET_SHARE = 4
@@ -190,11 +191,13 @@ def _clashes(node: str, groups: Sequence[tuple[str, Placed]], rtt: Duration) -> 
             settings.append(("receiving congestion control", placed.receiver_cc))
         if role == "sender" and (placed.cc is not None or placed.group.rtt is not None):
             settings.append((RTT, str(placed.group.rtt or rtt)))
+        if placed.cc is not None:
+            settings.append((INITIAL_WINDOW, str(placed.group.initial_window or "Linux's")))
         for key, value in settings:
             other, whose = wanted.setdefault(key, (value, placed))
             if other != value:
                 first, second = whose.group, placed.group
-                of_ecn = key != RTT and key not in dict(placed.own_sysctls(role))
+                of_ecn = key not in {RTT, INITIAL_WINDOW} and key not in dict(placed.own_sysctls(role))
                 ecn = [f" (ECN {group.ecn})" if of_ecn else "" for group in (first, second)]
                 message = (
                     f"{first.name}{ecn[0]} and {second.name}{ecn[1]} share {node}, "

@@ -94,6 +94,18 @@ def test_of_so_many_acks_the_last_one_passes(lab: Lab, tmp_path: Path) -> None:
     assert used.filter(pl.col("goodput_mbps") > 15).height == 2
 
 
+def test_a_flow_begins_with_its_initial_window(lab: Lab, tmp_path: Path) -> None:
+    """Until the first ACK comes after the round-trip time, no more packets than the window arrive."""
+    more = "capture: headers\npath.noise: 0\naxes: {l4s.initial_window: [3p, 20p]}\n"
+    found = tables(tmp_path, more)
+    windows = found.trials.select("cell", "l4s.initial_window_packets")
+    own = packets(found, "l4s").join(windows, on="cell")
+    first = own.group_by("l4s.initial_window_packets").agg(
+        (pl.col("t_ms") < pl.col("t_ms").min() + 19).sum().alias("packets")
+    )
+    assert dict(first.iter_rows()) == {3: 3, 20: 20}
+
+
 def test_a_slow_way_back_holds_acks_up(lab: Lab, tmp_path: Path) -> None:
     """ACKs of 20 Mbit/s need some 450 kbit/s; at 100 kbit/s they queue, and data wait for them."""
     found = tables(tmp_path, "axes: {path.reverse_rate: [100mbit, 100kbit]}\nexpect.bottleneck: false\n")

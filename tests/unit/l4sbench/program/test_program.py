@@ -301,6 +301,13 @@ def test_a_receiver_may_have_another_ecn(own: str, others: str, met: str, tcp_ec
     assert made["tx-classic"].flows[0].ecn == met
 
 
+def test_routes_of_both_hosts_have_the_initial_window() -> None:
+    made = build(cell(classic__cc="dctcp", classic__ecn="dctcp", classic__initial_window="3p"))
+    assert made["tx-classic"].routes[0].options == ("initcwnd", "3")
+    assert made["rx-classic"].routes[0].options == ("congctl", "dctcp", "initcwnd", "3")
+    assert made["tx-l4s"].routes[0].options == made["router"].routes[0].options == ()
+
+
 def test_dctcp_keeps_its_own_echo_beside_a_receiver_with_ecn() -> None:
     made = build(cell(classic__cc="dctcp", classic__ecn="dctcp", classic__receiver_ecn="classic"))
     assert made["tx-classic"].flows[0].ecn == "dctcp"
