@@ -90,8 +90,8 @@ def test_of_so_many_acks_the_last_one_passes(lab: Lab, tmp_path: Path) -> None:
     assert 0.4 < every < 1.1  # an ACK for two packets, or more at the start
     assert every / 8 <= some < every / 4  # those with SACK pass
     assert max(sysctl(found, "delay", "net-tx.thinned")) > 500
-    used = found.flows.group_by("cell").agg(pl.col("goodput_mbps").sum())
-    assert used.filter(pl.col("goodput_mbps") > 15).height == 2
+    sums = found.flows.group_by("cell").agg(pl.col("goodput_mbps").sum())
+    assert min(sums["goodput_mbps"].to_list()) > 15
 
 
 def test_a_flow_begins_with_its_initial_window(lab: Lab, tmp_path: Path) -> None:
