@@ -349,4 +349,6 @@ def _is(item: Mapping[str, Any], via: str, options: list[str]) -> bool:
     wanted = dict(zip(options[::2], options[1::2]))
     # iproute2 reads it as congctl and prints it, in JSON, as congestion
     shown = metrics.get("congestion", metrics.get("congctl")) or ""
+    if str(metrics.get("initcwnd", "")) != wanted.get("initcwnd", ""):
+        return False
     return item.get("gateway") == via and str(shown) == wanted.get("congctl", "")
