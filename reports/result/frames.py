@@ -50,7 +50,7 @@ class FrameRule(Strict):
     fair_share_percent: _Limit
 
 
-class Seen(StrEnum):
+class Picture(StrEnum):
     """The verdict on the frames of a flow group."""
 
     SMOOTH = "smooth"
@@ -62,9 +62,9 @@ class Seen(StrEnum):
 
 @dataclass(frozen=True)
 class FrameVerdict:
-    """What is surely wrong with the frames of a flow group; else that they are smooth, or undecided."""
+    """The faults that frames of a flow group surely have; without any, that they are smooth or undecided."""
 
-    words: tuple[Seen, ...]
+    words: tuple[Picture, ...]
     rule: str
 
     def __str__(self) -> str:
@@ -93,12 +93,12 @@ def judge_frames(
     least = rule.fair_share_percent / 100 * fair_percent
     starved = _surely_above(share, least)
     wrong = {
-        Seen.STARVED: None if starved is None else not starved,
-        Seen.FROZEN: _surely_above(freezes, rule.freezes),
-        Seen.LATE: _surely_above(delay, rule.delay_p95_ms),
+        Picture.STARVED: None if starved is None else not starved,
+        Picture.FROZEN: _surely_above(freezes, rule.freezes),
+        Picture.LATE: _surely_above(delay, rule.delay_p95_ms),
     }
     words = tuple(word for word, is_so in wrong.items() if is_so)
-    open_ = Seen.UNDECIDED if None in wrong.values() else Seen.SMOOTH
+    open_ = Picture.UNDECIDED if None in wrong.values() else Picture.SMOOTH
     return FrameVerdict(words or (open_,), f"{rule.rule} v{rule.version}")
 
 
