@@ -121,7 +121,9 @@ def _keep_date(vms: Machines, name: str, port: int) -> None:
     on(
         vms,
         name,
-        f"printf %s {unit} | sudo tee {path} >/dev/null && sudo systemctl enable --quiet --now date",
+        # a disk that was kept has one already, which asks a server that is gone
+        f"printf %s {unit} | sudo tee {path} >/dev/null && sudo systemctl daemon-reload"
+        " && sudo systemctl enable --quiet date && sudo systemctl restart date",
     )
 
 

@@ -122,8 +122,8 @@ def _goodputs(run: Path) -> pl.DataFrame:
 
 def test_trials_are_valid_and_as_in_the_lab(prepared: Prepared, tmp_path: Path) -> None:
     ended = prepared.first
-    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     assert ended.problems == ()
+    assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None), ended.result
     trials = written(ended.path, "trials")
     assert trials["status"].to_list() == ["ok", "ok"], trials["reasons"].to_list()
     assert trials["flags"].to_list() == [None, None]
