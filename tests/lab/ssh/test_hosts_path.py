@@ -126,6 +126,7 @@ def test_losses_are_as_many_as_asked_for(probing: NodesStatus, tmp_path: Path) -
     assert arrived.overtaken == 0
 
 
+@pytest.mark.long
 def test_losses_come_in_bursts(probing: NodesStatus, tmp_path: Path) -> None:
     """Gilbert's model: the number of losses varies as (1 + r) / (1 - r) of independent ones."""
     arrived = sent(probing, tmp_path, "path.loss: 20%\npath.loss_burst: 5p")
@@ -208,7 +209,13 @@ capture: headers
 """
 
 
-@pytest.mark.parametrize(("at", "nodes"), [("delay", ["delay"]), ("receivers", ["rx-classic", "rx-l4s"])])
+@pytest.mark.parametrize(
+    ("at", "nodes"),
+    [
+        ("delay", ["delay"]),
+        pytest.param("receivers", ["rx-classic", "rx-l4s"], marks=pytest.mark.long),
+    ],
+)
 def test_what_a_node_sends_waits_while_it_pauses(
     hosts: NodesStatus, tmp_path: Path, at: str, nodes: list[str]
 ) -> None:
@@ -252,6 +259,7 @@ events: {faster: {at: 2s, path.wifi_mcs: 4}}
 """
 
 
+@pytest.mark.long
 def test_wifi_has_its_mean_rate_and_changes_it(hosts: NodesStatus, tmp_path: Path) -> None:
     ended = api.run(matrix(tmp_path, WIFI), on=f"ssh:{hosts.inventory}", runs=tmp_path)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)

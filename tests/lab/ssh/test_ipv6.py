@@ -50,6 +50,7 @@ def state_of(hosts: NodesStatus) -> dict[str, str]:
     return {node.name: on(hosts, node.name, STATE, check=False) for node in hosts.nodes}
 
 
+@pytest.mark.long
 def test_hosts_run_cells_of_ipv6_and_are_as_before(hosts: NodesStatus, tmp_path: Path) -> None:
     assert hosts.inventory is not None
     untouched = state_of(hosts)
