@@ -142,7 +142,7 @@ def test_intervals_decide_unless_a_study_is_reproduced() -> None:
     rules = {name: rule and rule.rule for name, rule in shipped.items()}
     ours = {name for name, rule in rules.items() if rule == "l4sbench1"}
     atlas = {"atlas", "atlas-bbr", "atlas-ecn", "atlas-step"}
-    assert ours == {"quickstart", "sure", "pam25-flows", "ncf26-prague"} | atlas
+    assert ours == {"quickstart", "sure", "pam25-flows", "ncf26-prague", "quic26"} | atlas
     without = {
         "segsize26",
         "segsize26-losses",
