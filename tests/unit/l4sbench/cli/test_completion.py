@@ -168,7 +168,7 @@ def test_the_tab_key_completes(shell: str, folder: Path, capsys: pytest.CaptureF
             assert types(f"{setup}; echo set-$((40 + 2))\n", "set-42")
             for start, rest in (
                 ("rep", "ort"),
-                ("lab shell quic", "kstart"),
+                ("lab shell quick", "start"),
                 ("explain dua", "lpi2"),
                 ("plan quickstart aqm=dua", "lpi2"),
                 ("show stored aqm=codel buf", "fer_bdp="),
