@@ -79,7 +79,7 @@ def test_a_parameter_in_words(
 def test_factors_in_words() -> None:
     rate, rtt, bdp = (described(FACTORS[name]) for name in ("rate", "rtt", "buffer_bdp"))
     assert (rate.default, rate.values) == ("none, every cell states it", "more than 0, at most 1000gbit")
-    assert rtt.meaning == "Round-trip time without queues"
+    assert rtt.meaning.startswith("Round-trip time without queues. A matrix may state measured: ")
     assert (bdp.kind, bdp.default) == ("number", "1")
 
 
