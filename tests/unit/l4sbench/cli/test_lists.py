@@ -49,9 +49,7 @@ def test_a_terminal_of_80_columns_shows_every_word(
 
 def test_factors_have_their_meaning_on_a_narrow_terminal(narrow: Callable[..., str]) -> None:
     text = narrow("list", "factors")
-    assert (
-        "rtt\n    Round-trip time without queues\n    default: none, every cell states it; values: " in text
-    )
+    assert "rate\n    Rate of the bottleneck\n    default: none, every cell states it; values: " in text
 
 
 def test_matrices_are_grouped_by_study(narrow: Callable[..., str]) -> None:
