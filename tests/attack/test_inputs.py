@@ -25,8 +25,8 @@ from tests.attack.worker import base_run
 from tests.patience import ran
 
 SEED: Final = int(os.environ.get("L4SBENCH_ATTACK_SEED") or 20260102)
-MANY: Final = 200
-AS_COMMANDS: Final = 20
+MANY: Final = 100
+AS_COMMANDS: Final = 10
 LONG: Final = 2000
 
 NEEDS: Final = {"inventories": "ansible"}
