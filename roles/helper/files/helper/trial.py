@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from echo import FILE as ROUND_TRIPS_FILE
 from echo import round_trips
@@ -33,6 +33,9 @@ from system import (
 from tuning import connect, is_ipv6, tune
 from walking import FILE as WALKS_FILE
 from walking import Walking
+
+if TYPE_CHECKING:
+    from tcbatch import TcBatch
 
 DRAIN_S = 0.5
 """Time from the planned end of the last flow to the read-back."""
@@ -129,7 +132,7 @@ class _Performer:
         self._ready = {server["id"]: server["ready"] for server in self._program["servers"]}
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Recorder | Watch | Pausing | Walking] = []
+        self._samplers: list[Recorder | Watch | TcBatch] = []
         self._changed: list[dict[str, Any]] = []
 
     def setup(self) -> None:
@@ -159,8 +162,8 @@ class _Performer:
             *samplers(self._part, self._node, self._raw, start.at_ns),
             Watch(self._raw / LATENESS_FILE, start.at_ns),
         ]
-        pausing: list[Pausing | Walking] = [*self._pausing(start.at_ns), *self._walking(start.at_ns)]
-        self._samplers += pausing
+        batches: list[TcBatch] = [*self._pausing(start.at_ns), *self._walking(start.at_ns)]
+        self._samplers += batches
         for sampler in self._samplers:
             sampler.start()
         self._announce(start.at_ns)
@@ -175,7 +178,7 @@ class _Performer:
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
         for sampler in self._samplers:
             sampler.end()
-        for thread in pausing:
+        for thread in batches:
             if thread.failure:
                 raise Failed(thread.failure)
         self._stop_servers()

@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-import json
 import random
-import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from pausing import batch, do, ended, line
-from system import duration_ns, write_whole
+from system import duration_ns
+from tcbatch import TcBatch, line
 
 FILE = "walks.json"
 """Raw file with the steps of each walk, and for how many of them tc was set: a late one is passed over."""
@@ -35,8 +33,8 @@ class Walk:
             self.steps += 1
 
 
-class Walking(threading.Thread):
-    """Thread that has the delays of a node walk from the start instant on, until `end`."""
+class Walking(TcBatch):
+    """Thread that has a node's delays walk from the start instant on; `end` sets them to the middle."""
 
     def __init__(
         self,
@@ -45,39 +43,23 @@ class Walking(threading.Thread):
         output: Path,
         start_ns: int,
     ) -> None:
-        super().__init__(name=FILE, daemon=True)
-        self.failure = ""
+        super().__init__(output, start_ns)
         self._lines = [[line(resolved(argv)) for argv in walk["levels"]] for walk in walks]
         self._walks = [Walk(len(walk["levels"]), walk["seed"]) for walk in walks]
         # all walks of a cell step at the same instants
         self._every_ns = duration_ns(walks[0]["every"])
-        self._output = output
-        self._start_ns = start_ns
-        self._over = threading.Event()
+        self._made = 0
 
-    def end(self) -> None:
-        """Set the delays to the middle, and write the file."""
-        self._over.set()
-        if self.is_alive():
-            self.join(10)
+    def act(self) -> None:
+        """Walk step by step."""
+        while not self.wait(self.start_ns + (self._walks[0].steps + 1) * self._every_ns):
+            steps = (time.monotonic_ns() - self.start_ns) // self._every_ns
+            for walk in self._walks:
+                walk.go(steps)
+            self.do("".join(lines[walk.at] for lines, walk in zip(self._lines, self._walks)))
+            self._made += 1
+        self.do("".join(lines[len(lines) // 2] for lines in self._lines))
 
-    def run(self) -> None:
-        """Walk until `end`."""
-        tc, made = batch(), 0
-        try:
-            while not self._over.wait(max(0.0, (self._due_ns() - time.monotonic_ns()) / 1e9)):
-                steps = (time.monotonic_ns() - self._start_ns) // self._every_ns
-                for walk in self._walks:
-                    walk.go(steps)
-                do(tc, "".join(lines[walk.at] for lines, walk in zip(self._lines, self._walks)))
-                made += 1
-            do(tc, "".join(lines[len(lines) // 2] for lines in self._lines))
-        except OSError:
-            pass  # tc has ended, and says why
-        self.failure = ended(tc)
-        plain = [{"steps": walk.steps, "set": made} for walk in self._walks]
-        write_whole(self._output, json.dumps(plain))
-
-    def _due_ns(self) -> int:
-        """Return the instant of the next step."""
-        return self._start_ns + (self._walks[0].steps + 1) * self._every_ns
+    def done(self) -> object:
+        """Return the steps of each walk, and for how many of them tc was set."""
+        return [{"steps": walk.steps, "set": self._made} for walk in self._walks]

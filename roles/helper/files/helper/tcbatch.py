@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Commands of tc that a node does one after the other during a trial.
+
+One process of tc takes all of them, one per line, as starting one for each would take longer than a pause.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Sequence
+
+from system import write_whole
+
+
+def line(argv: Sequence[str]) -> str:
+    """Return a command of tc as a line for `tc -batch`."""
+    return " ".join(argv[1:]) + "\n"
+
+
+class TcBatch(threading.Thread):
+    """Thread that does commands from the start instant on, until `end`, and then writes a file.
+
+    Attributes:
+        failure: Why tc failed; empty where it did not.
+    """
+
+    def __init__(self, output: Path, start_ns: int) -> None:
+        super().__init__(name=output.name, daemon=True)
+        self.failure = ""
+        self.start_ns = start_ns
+        self._output = output
+        self._over = threading.Event()
+        self._tc: subprocess.Popen[str] | None = None
+
+    def act(self) -> None:
+        """Do the commands until `wait` returns True."""
+        raise NotImplementedError
+
+    def done(self) -> object:
+        """Return what was done, for the file."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End, leave things as they were before, and write the file."""
+        self._over.set()
+        if self.is_alive():
+            self.join(10)
+
+    def run(self) -> None:
+        """Act, and write the file."""
+        argv = ["tc", "-batch", "-"]
+        self._tc = tc = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with suppress(OSError):  # tc has ended, and says why
+            self.act()
+        said = tc.communicate()[1].strip()
+        if tc.returncode:
+            self.failure = f"tc: {said[-300:]}"
+        write_whole(self._output, json.dumps(self.done()))
+
+    def do(self, lines: str) -> None:
+        """Have tc do lines at once. Raises OSError when it has ended."""
+        if self._tc is not None and self._tc.stdin is not None:
+            self._tc.stdin.write(lines)
+            self._tc.stdin.flush()
+
+    def wait(self, until_ns: float) -> bool:
+        """Wait for an instant; True if the trial ended meanwhile."""
+        return self._over.wait(max(0.0, (until_ns - time.monotonic_ns()) / 1e9))
