@@ -98,7 +98,7 @@ def module(name: str, release: str) -> dict[str, str] | None:
     try:
         ended = run(["modinfo", str(own) if own.exists() else name], check=False)
     except Failed:
-        return {"srcversion": version, "file": "", "state": "loaded"} if loaded else None
+        return {"srcversion": version, "file": "", "state": "loaded"} if version else None
     shown = dict(re.findall(r"^(\w+):\s+(.*)$", ended.stdout, re.MULTILINE))
     file = shown.get("filename", "")
     version = version or shown.get("srcversion", "") or _digest(file)
