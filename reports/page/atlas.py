@@ -65,11 +65,14 @@ class _Count:
 def atlas_page(cells: Sequence[MapCell], names: AtlasNames) -> str:
     """Return the page as text; it loads nothing, and an address keeps what was chosen."""
     ran = [one for one in cells if one.cell.verdict]
+    columns: dict[AtlasColumn, list[MapCell]] = {}
+    for one in cells:
+        columns.setdefault(one.cell.column, []).append(one)
     return sheet(
         "atlas.html.j2",
         ("atlas.css",),
         ("base.js", "atlas.js"),
-        data=as_script_data(_data(cells, names)),
+        data=as_script_data(_data(columns, names)),
         cells=len(cells),
         ran=len(ran),
         trials=sum(one.cell.trials for one in ran),
@@ -77,24 +80,19 @@ def atlas_page(cells: Sequence[MapCell], names: AtlasNames) -> str:
         cost_h=sum(one.cell.cost_s for one in ran) / 3600,
         old=sum(one.old for one in ran),
         makers=sorted({one.cell.made_by for one in ran}),
-        flows=_flows(cells, names),
+        flows=_flows(columns, names),
     )
 
 
-def _flows(cells: Sequence[MapCell], names: AtlasNames) -> list[_Flows]:
-    by_flows: dict[str, dict[str, list[AtlasCell]]] = {}
-    for one in cells:
-        column = one.cell.column
-        queues = by_flows.setdefault(_switch(column, names), {})
-        queues.setdefault(_queue(column, names), []).append(one.cell)
-    return [
-        _Flows(label, tuple(_count(queue, own) for queue, own in queues.items()))
-        for label, queues in by_flows.items()
-    ]
+def _flows(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -> list[_Flows]:
+    counts: dict[str, list[_Count]] = {}
+    for column, cells in columns.items():
+        counts.setdefault(_switch(column, names), []).append(_count(_queue(column, names), cells))
+    return [_Flows(label, tuple(queues)) for label, queues in counts.items()]
 
 
-def _count(label: str, cells: Sequence[AtlasCell]) -> _Count:
-    decided = [cell for cell in cells if cell.verdict and cell.verdict not in _OPEN]
+def _count(label: str, cells: Sequence[MapCell]) -> _Count:
+    decided = [one.cell for one in cells if one.cell.verdict and one.cell.verdict not in _OPEN]
     return _Count(label, sum(cell.verdict == Word.OK for cell in decided), len(decided), len(cells))
 
 
@@ -108,34 +106,26 @@ def _switch(column: AtlasColumn, names: AtlasNames) -> str:
     return label if column.classic_ecn == "off" else f"{label} with ECN {column.classic_ecn}"
 
 
-def _data(cells: Sequence[MapCell], names: AtlasNames) -> dict[str, object]:
+def _data(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -> dict[str, object]:
     """Return the cells for the script, by column; texts that many cells have are listed once."""
+    cells = [one for own in columns.values() for one in own]
     instead = list(dict.fromkeys(one.instead for one in cells))
     places = {text: place for place, text in enumerate(instead)}
-    by_column: dict[tuple[str, AtlasColumn], list[MapCell]] = {}
-    for one in cells:
-        by_column.setdefault((one.cell.matrix, one.cell.column), []).append(one)
+    rates, rtts = _values(one.cell.rate_mbps for one in cells), _values(one.cell.rtt_ms for one in cells)
     return {
-        "rates": [
-            [mbps, str(Rate(round(mbps * 1e6)))] for mbps in _values(one.cell.rate_mbps for one in cells)
-        ],
-        "rtts": [[ms, str(Duration(round(ms * 1e6)))] for ms in _values(one.cell.rtt_ms for one in cells)],
+        "rates": [[mbps, str(Rate(round(mbps * 1e6)))] for mbps in rates],
+        "rtts": [[ms, str(Duration(round(ms * 1e6)))] for ms in rtts],
         "buffers": _values(one.cell.buffer_bdp for one in cells),
         "verdicts": {word.value: GLYPHS[word] for word in Word},
         "instead": instead,
-        "columns": [_column(*key, own, names, places) for key, own in by_column.items()],
+        "columns": [_column(column, own, names, places) for column, own in columns.items()],
     }
 
 
 def _column(
-    matrix: str,
-    column: AtlasColumn,
-    cells: Iterable[MapCell],
-    names: AtlasNames,
-    places: Mapping[str, int],
+    column: AtlasColumn, cells: Iterable[MapCell], names: AtlasNames, places: Mapping[str, int]
 ) -> dict[str, object]:
     return {
-        "matrix": matrix,
         "aqm": column.aqm,
         "queue": _queue(column, names),
         "flows": _switch(column, names),
