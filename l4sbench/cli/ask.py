@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs
 from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, is_terminal, say
-from l4sbench.disk.files import write_whole
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def run_ask(args: argparse.Namespace) -> int:
 
 
 def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
+    from l4sbench.disk.files import write_whole
+
     if words:
         raise InputError("--page shows the whole atlas and takes no question")
     file.parent.mkdir(parents=True, exist_ok=True)

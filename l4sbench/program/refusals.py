@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
 from l4sbench.facts.factors import DEFAULT_LAB, EVENTS
-from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE, SHORTEST_STEP
+from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE, SHORTEST_STEP, pauses_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +20,10 @@ _VIRTUAL: Final = "or use --on virtual"
 
 def refusals(cell: Cell) -> Iterator[Problem]:
     """Yield why hosts cannot run a cell, however they are equipped."""
-    given = cell.given
     yield from _of_jitter(cell)
     if cell.has_own_delay:
         yield from _of_own_delay(cell)
-    if "path.pause" in given and cell.path_pause.ns:
+    if pauses_hosts(cell):
         yield from _of_pauses(cell)
     if cell.packet_cost.ns:
         message = "hosts take the time for a packet that they need; netem could add some at one port only"
