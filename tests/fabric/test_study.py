@@ -71,7 +71,7 @@ flows: {classic: {cc: cubic}}
 
 
 def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
-    """What is recorded of the slice has the looks of its machines, and no address of the bastion."""
+    """The record of the slice has the looks of its machines, and no address of the bastion."""
     made = fabric.l4sbench("slice", "up", "six", "--cores", "2", "--image", "default_debian_12")
     assert made.returncode == 0, made.stderr
     (fabric.home / "six.yaml").write_text(SIX)

@@ -108,7 +108,7 @@ def test_pion_follows_a_link_by_its_frames_and_repeats(lab: Lab, tmp_path: Path)
 
 @pytest.mark.long
 def test_cubic_in_a_deep_queue_freezes_or_starves_video(lab: Lab, tmp_path: Path) -> None:
-    """What GCC's delay gradient cannot help: the queue is CUBIC's."""
+    """GCC's delay gradient cannot help here: the queue is CUBIC's."""
     needs("pion")
     flows = "buffer_bdp: 20\nflows:\n  l4s: {send: pion}\n  classic: {cc: cubic}\n"
     ended = run(tmp_path, MEDIA + flows, trials=3)
