@@ -2,10 +2,11 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Make the table of the atlas from run directories.
 
-    .venv/bin/python tools/atlas_table.py RUNS [-o FILE]
+    .venv/bin/python tools/atlas_table.py RUNS [-o FILE] [--keep]
 
 RUNS is a folder of run directories (`l4sbench run atlas --dir RUNS`). The latest run of each matrix counts,
-with all trials that have ended, also while it goes on. The default FILE is the table that ships.
+with all trials that have ended, also while it goes on. The default FILE is the table that ships. With --keep
+a row of FILE stays unless RUNS has as many trials of its cell, so a run may be deleted once FILE has it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from l4sbench.app.atlas import (
     AtlasColumn,
     AtlasInterval,
     digest_of,
+    read_atlas,
     shipped,
     sources_of,
     write_atlas,
@@ -170,15 +172,26 @@ def _with_larger_buffers(rows: list[AtlasCell]) -> list[AtlasCell]:
     ]
 
 
+def _with_kept(rows: list[AtlasCell], kept: Iterable[AtlasCell]) -> list[AtlasCell]:
+    """Return rows, of which those with fewer trials than a kept row of their cell are that row."""
+    known = {(row.matrix, row.cell): row for row in kept}
+    return [
+        old if (old := known.get((row.matrix, row.cell))) and old.trials > row.trials else row for row in rows
+    ]
+
+
 def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("runs", metavar="RUNS", type=Path)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
+    parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
     rows: list[AtlasCell] = []
     for name in MATRICES:
         rows += _rows(name, args.runs)
+    if args.keep:
+        rows = _with_kept(rows, read_atlas(args.output))
     rows = _with_larger_buffers(rows)
     write_atlas(rows, args.output)
     ran = [row for row in rows if row.verdict]

@@ -89,3 +89,31 @@ def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
     assert looked.count("$ uname -a") == 6
     assert HOST not in looked
     assert fabric.l4sbench("slice", "down", "six").returncode == 0
+
+
+OWN_PATH = """\
+matrix: own-path
+rate: 10mbit
+rtt: measured
+buffer: 100p
+duration: 4s
+trials: 1
+aqm: fifo
+rule: none
+expect.bottleneck: false
+flows: {classic: {cc: cubic}}
+"""
+
+
+def test_the_path_of_a_slice_is_measured(fabric: Place) -> None:
+    made = fabric.l4sbench("slice", "up", "own", "--cores", "2", "--image", "default_debian_12")
+    assert made.returncode == 0, made.stderr
+    (fabric.home / "own-path.yaml").write_text(OWN_PATH)
+    run = fabric.l4sbench("run", "own-path.yaml", "--on", "fabric:own")
+    assert "FAILED" not in run.stderr, run.stderr
+    trials = pl.read_parquet(fabric.home / "runs" / "own-path" / "latest" / "tables" / "trials.parquet")
+    check_only_busy(trials)
+    ((testbed, rtt_ms),) = trials.select("testbed", "rtt_ms").rows()
+    assert testbed == "fabric"
+    assert 0.01 < rtt_ms < 40
+    assert fabric.l4sbench("slice", "down", "own").returncode == 0
