@@ -20,7 +20,7 @@ from l4sbench.testbeds.ssh.facts import (
     unfit,
 )
 from l4sbench.testbeds.ssh.images import Image, load_images
-from l4sbench.testbeds.ssh.installs import installs
+from l4sbench.testbeds.ssh.installs import installs, possible_installs
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import (
     Allowed,
@@ -106,8 +106,12 @@ class Declared:
         return replace(self, may={**self.may, **found}, free=frozenset())
 
     def installs(self, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
-        """Return what preparing the hosts installs, in words, as far as their facts are known."""
-        return tuple(installs(self.cells, self.catalog, self.hosts, self.may, facts))
+        """Return what preparing the hosts installs, in words; for each distribution if that is unknown."""
+        free = [host for host in self.hosts if host.name in self.free]
+        return (
+            *installs(self.cells, self.catalog, self.hosts, self.may, facts),
+            *possible_installs(self.cells, self.catalog, free, self.images),
+        )
 
     def booted(self, stage: Stage | None) -> Mapping[str, Image]:
         """Return the kernels that hosts boot for a stage, by host."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.testbeds.ssh.facts import HostFacts, node_needs, older
 from l4sbench.testbeds.ssh.images import BUILD_COMMAND
-from l4sbench.testbeds.ssh.kernels import Allowed, choose, module_sources, together
+from l4sbench.testbeds.ssh.kernels import Allowed, choose, module_sources, own_kernels, together
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
@@ -33,6 +33,30 @@ def installs(
 
     Hosts without a fact are taken to have nothing of it; those that keep their kernel get modules alone.
     """
+    for what, names in _by_kernel(cells, catalog, hosts, may, facts).items():
+        yield f"{names}: {what}"
+
+
+def possible_installs(
+    cells: Sequence[Cell], catalog: Catalog, hosts: Sequence[Host], images: Sequence[Image]
+) -> Iterator[str]:
+    """Yield the same for hosts that may boot what their distribution has, for each that they may be."""
+    for distribution in dict.fromkeys(name for image in images for name in image.distributions):
+        facts = HostFacts(kernel_release="", distribution=distribution, accecn=False)
+        may = own_kernels(cells, catalog, hosts, {host.name: facts for host in hosts}, images)
+        if may:
+            for what, names in _by_kernel(cells, catalog, hosts, may, {}).items():
+                yield f"{names}, where it is {distribution.title()}: {what}"
+
+
+def _by_kernel(
+    cells: Sequence[Cell],
+    catalog: Catalog,
+    hosts: Sequence[Host],
+    may: Allowed,
+    facts: Mapping[str, HostFacts],
+) -> Mapping[str, str]:
+    """Return the names of hosts by what they get."""
     found: dict[str, list[str]] = {}
     choices, _ = choose(cells, catalog, hosts, may)
     for choice in choices:
@@ -44,8 +68,7 @@ def installs(
             if parts:
                 name = f"{image.name}: " if image else ""
                 found.setdefault(name + "; ".join(parts), []).append(host.name)
-    for what, names in found.items():
-        yield f"{', '.join(dict.fromkeys(names))}: {what}"
+    return {what: ", ".join(dict.fromkeys(names)) for what, names in found.items()}
 
 
 def _parts(image: Image | None, modules: set[str], catalog: Catalog, seen: HostFacts | None) -> Iterator[str]:

@@ -125,7 +125,13 @@ def named(folder: Path, matrix: Matrix, kernel: str) -> SshTestbed:
 
 
 def test_an_inventory_lets_hosts_boot_what_cells_need(tmp_path: Path, matrix: Matrix) -> None:
-    assert named(tmp_path, matrix, "distribution").stages() is None  # not before their distribution is known
+    before = named(tmp_path, matrix, "distribution")
+    assert before.stages() is None  # not before their distribution is known
+    lines = before.installs()
+    debian = "router, where it is Debian 13: debian-backports: linux-image-[cloud-]amd64, "
+    (router,) = (line for line in lines if line.startswith(debian))
+    assert "sch_dualpi2 by DKMS" in router
+    assert any("where it is Ubuntu 24.04: ubuntu24-hwe: linux-generic-hwe-24.04" in line for line in lines)
     remember(tmp_path, asked(OLD))
     testbed = named(tmp_path, matrix, "distribution")
     found = testbed.stages()
