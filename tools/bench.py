@@ -8,6 +8,7 @@ machine does. Per queue, two flows share 100 Mbit/s, and virtual seconds per CPU
 - guest: the guest alone, its boot included;
 - whole: `l4sbench run`, with start-up, sampling, collection and report;
 - ns-3: the same two flows (tools/bench_ns3.cc), where the wheel of the extra `bench` is installed;
+- packets: data packets that the whole run delivers end to end per CPU second;
 - bare: two lean senders and receivers over one veth pair with rate and delay but no router and no queue, the
   limit of what the guest's kernel can do. Without a rate no virtual time would pass.
 
@@ -30,6 +31,8 @@ import tempfile
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import polars as pl
 
 from l4sbench.testbeds.virtual.guest import Boot, run_guest
 from l4sbench.testbeds.virtual.lab import GUEST_BIN, Lab
@@ -97,19 +100,24 @@ class Load:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of one `l4sbench run`, and of its guests alone."""
+    """CPU seconds of one `l4sbench run`, those of its guests alone, and data packets delivered end to end."""
 
     cpu_s: float
     guests_s: float
+    packets: int
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Virtual seconds per CPU second, and CPU seconds per trial whatever its length; None: not measured."""
+    """Virtual seconds per CPU second, and CPU seconds per trial whatever its length; None: not measured.
+
+    `packets` are data packets that a whole run delivers end to end per CPU second.
+    """
 
     queue: str
     guest: float
     whole: float
+    packets: float
     fixed_cpu_s: float
     capture: float
     bare: float
@@ -153,9 +161,10 @@ def measure(folder: Path, load: Load, seconds: int, trials: int) -> Cost:
     spent = [json.loads(path.read_text(encoding="utf-8"))["cpu_s"] for path in trial_files]
     if len(spent) != trials:
         sys.exit(f"{len(spent)} of {trials} trials of {load} ended; the run is in {place}")
-    guests_s = sum(spent)
+    (run,) = place.glob("bench/2*")
+    packets = pl.read_parquet(run / "tables" / "flows.parquet")["delivered_packets"].sum()
     shutil.rmtree(place)
-    return Cost(cpu_s, guests_s)
+    return Cost(cpu_s, sum(spent), packets)
 
 
 def bare_cpu_s(folder: Path, seconds: int) -> float:
@@ -242,6 +251,7 @@ def speed(folder: Path, aqm: str, ns3: Path | None, bare: float, long_s: int) ->
         queue=aqm,
         guest=virtual_s / long.guests_s,
         whole=virtual_s / long.cpu_s,
+        packets=long.packets / long.cpu_s,
         # includes SHORT_S seconds of traffic, which is little
         fixed_cpu_s=(short.cpu_s - one.cpu_s) / (TRIALS - 1),
         capture=virtual_s / captured.cpu_s,
@@ -251,19 +261,26 @@ def speed(folder: Path, aqm: str, ns3: Path | None, bare: float, long_s: int) ->
     )
 
 
-def show(found: list[Speed]) -> None:
-    """Print a line per queue."""
+def show_head() -> None:
+    """Print the names of the columns."""
     print("virtual seconds per CPU second, two flows (DCTCP and CUBIC) at 100 Mbit/s and 10 ms")
     print(
         "queue      guest  whole   ns-3         bare  whole/ns-3  guest/bare  captured  fixed CPU s per trial"
+        "  packets per CPU s",
+        flush=True,
     )
-    for one in found:
-        peer = f"{one.ns3:.2f} {one.ns3_queue}" if one.ns3 else "-"
-        times = f"{one.whole / one.ns3:.1f}" if one.ns3 else "-"
-        print(
-            f"{one.queue:<9} {one.guest:>6.1f} {one.whole:>6.1f}   {peer:<12} {one.bare:>4.1f}"
-            f"  {times:>10}  {one.guest / one.bare:>10.2f}  {one.capture:>8.1f}  {one.fixed_cpu_s:.2f}"
-        )
+
+
+def show(one: Speed) -> None:
+    """Print the line of a queue."""
+    peer = f"{one.ns3:.2f} {one.ns3_queue}" if one.ns3 else "-"
+    times = f"{one.whole / one.ns3:.1f}" if one.ns3 else "-"
+    print(
+        f"{one.queue:<9} {one.guest:>6.1f} {one.whole:>6.1f}   {peer:<12} {one.bare:>4.1f}"
+        f"  {times:>10}  {one.guest / one.bare:>10.2f}  {one.capture:>8.1f}  {one.fixed_cpu_s:>21.2f}"
+        f"  {one.packets:>17,.0f}",
+        flush=True,
+    )
 
 
 def regressions(found: list[Speed], earlier: Path) -> list[str]:
@@ -330,8 +347,11 @@ def main() -> None:
         if ns3 is None:
             print("ns-3 or g++ is missing: pip install --no-deps --require-hashes -r requirements/bench.txt")
         bare = args.seconds / bare_cpu_s(folder, args.seconds)
-        found = [speed(folder, aqm, ns3, bare, args.seconds) for aqm in NS3_QUEUES]
-    show(found)
+        show_head()
+        found = []
+        for aqm in NS3_QUEUES:
+            found.append(speed(folder, aqm, ns3, bare, args.seconds))
+            show(found[-1])
     worse = regressions(found, args.against) if args.against and args.against.is_file() else []
     if args.json:
         plain = {"plan_cpu_s": plan_s, "queues": [asdict(one) | {"ratios": one.ratios} for one in found]}
