@@ -95,7 +95,7 @@ OWN_PATH = """\
 matrix: own-path
 rate: 10mbit
 rtt: measured
-buffer: 100p
+buffer_bdp: 50
 duration: 4s
 trials: 1
 aqm: fifo
@@ -110,6 +110,7 @@ def test_the_path_of_a_slice_is_measured(fabric: Place) -> None:
     assert made.returncode == 0, made.stderr
     (fabric.home / "own-path.yaml").write_text(OWN_PATH)
     run = fabric.l4sbench("run", "own-path.yaml", "--on", "fabric:own")
+    assert run.returncode in {0, 1}, run.stderr
     assert "FAILED" not in run.stderr, run.stderr
     trials = pl.read_parquet(fabric.home / "runs" / "own-path" / "latest" / "tables" / "trials.parquet")
     check_only_busy(trials)
