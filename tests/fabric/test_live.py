@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fabric.trial import check_trial
 from tests.patience import ran
 
 ROOT = Path(__file__).parents[2]
@@ -39,11 +40,13 @@ def l4sbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+SMALL = ("--cores", "2", "--ram-gb", "8", "--disk-gb", "10", "--hours", "3")
+
+
 def test_reserve_reach_renew_and_give_back() -> None:
     name = f"l4sbench-smoke-{int(time.time())}"
-    small = ("--cores", "2", "--ram-gb", "8", "--disk-gb", "10", "--hours", "3")
     try:
-        up = l4sbench("slice", "up", name, *small)
+        up = l4sbench("slice", "up", name, *SMALL)
         assert up.returncode == 0, up.stderr
         ansible = [str(Path(sys.executable).with_name("ansible")), "-i", up.stdout.strip(), "nodes"]
         reached = ran([*ansible, "-m", "wait_for_connection", "-a", "timeout=600"])
@@ -52,5 +55,17 @@ def test_reserve_reach_renew_and_give_back() -> None:
         assert renewed.returncode == 0, renewed.stderr
         assert "shortens" not in renewed.stderr
         assert json.loads(l4sbench("slice", "status", name, "--json").stdout)["state"] == "StableOK"
+    finally:
+        assert l4sbench("slice", "down", name).returncode == 0
+
+
+def test_a_trial_on_the_kernel_of_its_cell(tmp_path: Path) -> None:
+    """Machines that were just made restart into a kernel with DualPI2, build Prague, and run a trial."""
+    name = f"l4sbench-trial-{int(time.time())}"
+    try:
+        up = l4sbench("slice", "up", name, *SMALL)
+        assert up.returncode == 0, up.stderr
+        trials = check_trial(l4sbench, tmp_path, name, "100mbit")
+        assert trials["status"].to_list() == ["ok"], trials["reasons"].to_list()
     finally:
         assert l4sbench("slice", "down", name).returncode == 0

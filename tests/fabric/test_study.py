@@ -13,6 +13,7 @@ import pytest
 
 from l4sbench.testbeds import nodes
 from tests.fabric.place import Place, one_lab, place_of
+from tests.fabric.trial import check_trial
 from tests.lab.nodes.hosts import check_only_busy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -89,6 +90,14 @@ def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
     assert looked.count("$ uname -a") == 6
     assert HOST not in looked
     assert fabric.l4sbench("slice", "down", "six").returncode == 0
+
+
+def test_what_a_live_slice_is_tested_with(fabric: Place) -> None:
+    """The trial of test_live.py, on machines whose kernel has what it needs."""
+    made = fabric.l4sbench("slice", "up", "whole", "--cores", "2", "--image", "default_debian_12")
+    assert made.returncode == 0, made.stderr
+    check_only_busy(check_trial(fabric.l4sbench, fabric.home, "whole", "10mbit"))
+    assert fabric.l4sbench("slice", "down", "whole").returncode == 0
 
 
 OWN_PATH = """\
