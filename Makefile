@@ -7,6 +7,9 @@ SHELL = /bin/sh
 .DEFAULT_GOAL = help
 .PHONY: help demo test test-long attack check check-modules dkms-source check-p4 bench bench-growth lab wheel docs lock clean env-run env-dev env-long env-flent
 
+# or each of the thousands of commands that tests start compiles all that it imports
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 SHELL_FILES = tools/*.sh .ci/run kernels/lab/node/init kernels/lab/node/start

@@ -4,11 +4,16 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# where this is set, each of the commands that tests start compiles all that it imports
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # a busy machine is no failure, and fixtures of functions only make files
 settings.register_profile(
