@@ -79,7 +79,5 @@ def largest_p(tested: Sequence[float], rate: float) -> float:
 
     Of those up to it the expected share of false ones is at most `rate` (Benjamini and Hochberg 1995).
     """
-    from scipy.stats import false_discovery_control
-
-    adjusted = false_discovery_control(tested) if tested else ()
-    return max((p for p, q in zip(tested, adjusted, strict=True) if q <= rate), default=-1.0)
+    ranked = enumerate(sorted(tested), start=1)
+    return max((p for rank, p in ranked if p * (len(tested) / rank) <= rate), default=-1.0)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from junitparser import Failure, JUnitXml, Skipped
 from scipy import stats
 
@@ -24,7 +26,7 @@ from reports.compare import ChangeKind, Comparison, Presence, compare, load_marg
 from reports.compare.changes import changes
 from reports.compare.margins import DEFAULT
 from reports.compare.render import as_document, as_junit, as_text
-from reports.compare.welch import difference
+from reports.compare.welch import difference, largest_p
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import estimate
@@ -116,6 +118,15 @@ def test_a_difference_has_one_test_and_one_interval(spread: tuple[float, float])
     assert [found.p_above(found.interval[0]), found.p_below(found.interval[1])] == pytest.approx([0.025] * 2)
     assert found.p_differs == pytest.approx(stats.ttest_ind(now, was, equal_var=False).pvalue)
     assert difference(estimate(was), estimate([9.0])) is None, "one trial"
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.sampled_from((0.01, 0.05, 0.2)))
+def test_the_largest_p_that_counts_is_that_of_benjamini_and_hochberg(
+    tested: list[float], rate: float
+) -> None:
+    adjusted = stats.false_discovery_control(tested) if tested else ()
+    counted = [p for p, q in zip(tested, adjusted, strict=True) if q <= rate]
+    assert largest_p(tested, rate) == max(counted, default=-1.0)
 
 
 def test_trials_that_do_not_vary_leave_no_room_for_chance() -> None:
