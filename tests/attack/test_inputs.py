@@ -25,8 +25,9 @@ from tests.attack.worker import base_run
 from tests.patience import ran
 
 SEED: Final = int(os.environ.get("L4SBENCH_ATTACK_SEED") or 20260102)
-MANY: Final = 100
-AS_COMMANDS: Final = 10
+MANY: Final = 50
+AS_COMMANDS: Final = 5
+LONG_AS_COMMANDS: Final = 20
 LONG: Final = 2000
 
 NEEDS: Final = {"inventories": "ansible"}
@@ -84,13 +85,14 @@ def test_many_in_one_process(kind: str, home: Path) -> None:
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.parametrize("count", [AS_COMMANDS, pytest.param(LONG_AS_COMMANDS, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_as_commands(kind: str, home: Path) -> None:
+def test_some_as_commands(kind: str, count: int, home: Path) -> None:
     """In processes of their own, where what outlives a command would show, and memory is that of one."""
     if kind in NEEDS:
         pytest.importorskip(NEEDS[kind])
     found: list[str] = []
-    for number in range(MANY, MANY + AS_COMMANDS):
+    for number in range(MANY, MANY + count):
         around = home / f"{kind}-{SEED}-{number}"
         case = make_case(kind, SEED, number, around / "case", base_run(home))
         if texts := command.attack(case, command.environment(home)):
