@@ -22,11 +22,12 @@ demo: env-run ## from a fresh clone to a decision table; the second time takes s
 	@$(BIN)/l4sbench lab build
 	@$(BIN)/l4sbench run matrices/quickstart.yaml
 
-test: check-static env-flent lab ## the whole test suite, including the lab
+test: ## the whole test suite, including the lab
+	@+$(MAKE) --no-print-directory --jobs=2 lab env-flent $(STATIC)
 	@$(PYTEST) -m "not long" $(AT_ONCE)
 
-# two files of tests at a time, in the order of tests/conftest.py: those that take longest first
-AT_ONCE = -n 2 --dist loadfile --no-loadscope-reorder
+# three files of tests at a time, of which one mostly waits; tests/conftest.py gives them out, the longest first
+AT_ONCE = -n 3 --no-loadscope-reorder
 
 test-long: env-long env-flent lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long

@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # where this is set, each of the commands that tests start compiles all that it imports
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -44,14 +45,28 @@ def interrupts_are_heard() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-LONGEST = ("tests/lab/ssh", "tests/fabric", "tests/attack", "tests/lab", "tests/packaging")
+REAL_TIME = ("tests/lab/ssh/", "tests/lab/nodes/")
+"""Folders whose tests boot nodes, which keep to the clock and mostly wait."""
+
+LONGEST = (*REAL_TIME, "tests/fabric/", "tests/attack/", "tests/lab/", "tests/packaging/")
 """Folders whose tests begin first, so that no worker is left with a long file at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort tests by folder, the longest first."""
-    root = Path(__file__).parents[1]
-    folders = [root / name for name in LONGEST]
-    items.sort(
-        key=lambda item: next((n for n, at in enumerate(folders) if at in item.path.parents), len(folders))
-    )
+
+    def place(item: pytest.Item) -> int:
+        return next((n for n, folder in enumerate(LONGEST) if item.nodeid.startswith(folder)), len(LONGEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Give the tests of real time to one worker, as nodes make other nodes late; others go by file."""
+
+    class ByClock(LoadScopeScheduling):  # type: ignore[misc]  # a class of no type
+        def _split_scope(self, nodeid: str) -> str:
+            return "real time" if nodeid.startswith(REAL_TIME) else nodeid.partition("::")[0]
+
+    return ByClock(config, log)
