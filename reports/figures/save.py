@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -63,6 +64,11 @@ _WIDTH: Final = re.compile(r' width="([\d.]+)" height="([\d.]+)" viewBox="')
 
 
 def _image(spec: dict[str, Any]) -> str:
+    return _drawn(json.dumps(spec))
+
+
+@lru_cache(maxsize=2)  # what was drawn to see its width is then written, in one format or more
+def _drawn(spec: str) -> str:
     import vl_convert
 
     offline: list[str] = []  # no address may be read from
@@ -90,8 +96,6 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
     Raises:
         InputError: the format is unknown.
     """
-    import json
-
     import vl_convert
 
     offline: list[str] = []
