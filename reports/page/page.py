@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -203,6 +204,7 @@ def beside_published(comparison: StudyComparison, remark: str = "") -> Section:
     return Section("against", f"Beside published results: {comparison.study.study}", Markup(body))  # noqa: S704
 
 
+@cache  # compiling them takes longer than filling them in
 def templates() -> Environment:
     """Return the page's templates, which escape all values and know no name that they are not given."""
     environment = Environment(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +59,7 @@ class Latex(str):
     __slots__ = ()
 
 
+@cache  # compiling them takes longer than filling them in
 def markdown_templates(folder: Path) -> Environment:
     """Return the Markdown templates of a folder; they know `table`, `grid_table` and two filters.
 
