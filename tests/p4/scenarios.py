@@ -72,11 +72,13 @@ def frames(frame: bytes, count: int, time_ns: int, depth: int = 0) -> list[Event
 def twin() -> Tcp:
     """Return a flow from another host whose identifier is that of DATA's."""
     # a CRC maps the values of 16 neighbouring bits to all identifiers: one port of another host fits
-    wanted = Flow.of(DATA.frame)
+    data = Flow.of(DATA.frame)
+    assert data is not None
+    wanted = data.id
     end = bytes([TCP]) + b"%b" + DATA.to_port.to_bytes(2)
     for port in range(65536):
         of = CAROL.ip + BOB.ip + end % port.to_bytes(2)
-        if wanted is not None and Flow(of, TCP, ends=False).id == wanted.id:
+        if Flow(of, TCP, ends=False).id == wanted:
             return Tcp(CAROL, port=port)
     raise AssertionError("no port gives this identifier")
 
