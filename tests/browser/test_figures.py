@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-from reports.figures import Paper, figures, width_of, write
+from reports.figures import Figure, Paper, figures, width_of, write
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
@@ -34,11 +35,24 @@ TOUCHING = """() => [...document.querySelectorAll(".role-axis-label")].flatMap((
 })"""
 
 
+SERIES = 6
+"""Time series that are drawn, of 24, which come last and are all of a kind; these have the longest names."""
+
+
+def drawn(tables: RunTables) -> Iterator[Figure]:
+    """Yield the figures of a run, with the first of its time series."""
+    series = 0
+    for figure in figures(tables, decide(tables, load_rule("l4sbench1"))):
+        yield figure
+        series += figure.name.startswith("series_")
+        if series == SERIES:
+            return
+
+
 @pytest.fixture(scope="module")
 def gallery(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
-    shown = figures(small, decide(small, load_rule("l4sbench1")))
-    assert len(write(shown, folder, ("svg",), command=COMMAND)) > 5
+    assert len(write(drawn(small), folder, ("svg",), command=COMMAND)) > 5 + SERIES
     return folder
 
 
@@ -46,15 +60,14 @@ def gallery(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def column(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same figures at the width of a column."""
     folder = tmp_path_factory.mktemp("column")
-    shown = figures(small, decide(small, load_rule("l4sbench1")))
-    write(shown, folder, ("svg",), paper=Paper(width_of("3.3in")))
+    write(drawn(small), folder, ("svg",), paper=Paper(width_of("3.3in")))
     return folder
 
 
-@pytest.mark.parametrize("drawn", ["gallery", "column"])
-def test_no_text_leaves_its_figure(drawn: str, request: pytest.FixtureRequest, browser: Browser) -> None:
+@pytest.mark.parametrize("width", ["gallery", "column"])
+def test_no_text_leaves_its_figure(width: str, request: pytest.FixtureRequest, browser: Browser) -> None:
     """Vega measures texts in its own font; this machine may have another, and every text must still fit."""
-    gallery: Path = request.getfixturevalue(drawn)
+    gallery: Path = request.getfixturevalue(width)
     page = browser.new_page()
     for image in sorted(gallery.glob("*.svg")):
         page.goto(image.as_uri())
