@@ -51,6 +51,8 @@ _CONNECTIONS: Final[Mapping[str, str]] = {
     **{name: words for name, (_, _, words) in _COMPLETED.items()},
 }
 
+_RESPONSIVENESS: Final[Mapping[str, str]] = {"rpm": "round trips per minute of requests under load (RPM)"}
+
 _GOODPUTS: Final[Mapping[str, str]] = {
     "first_window_mbps": "goodput in the first window, Mbit/s",
     "second_window_mbps": "goodput in the second window, Mbit/s",
@@ -71,6 +73,7 @@ SAMPLES: Final[Mapping[str, str]] = {
     **_ALPHA,
     **_OUTAGE,
     **_CONNECTIONS,
+    **_RESPONSIVENESS,
     **OF_WINDOWS,
 }
 """Measures from the samples of a trial, with their names in tables."""
@@ -114,6 +117,10 @@ def samples(
     - `handshake_p50_ms`: median over the connections of `requests` and `workload` that began after the
       warm-up.
     - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
+    - `rpm`: responsiveness by draft-ietf-ippm-responsiveness: a minute over the mean of the round trips of
+      new connections and of those of connections under load. The former are the handshakes and the exchanges
+      of `requests` after them, without the slowest 5 % of each; the latter the smoothed RTT of the other
+      groups' flows, after the warm-up. Null without either.
     - `harm_percent`: (first - second) / first of the group's goodput in the two windows (Ware, Mukerjee,
       Seshan and Sherry, HotNets 2019, with the trial's earlier window in place of a trial alone).
     - `first_window_lost_percent`, `second_window_lost_percent`: of the packets that arrive in a window; null
@@ -131,6 +138,7 @@ def samples(
         (_ALPHA, _alpha),
         (_OUTAGE, _outage),
         (_CONNECTIONS, _connections),
+        (_RESPONSIVENESS, _responsiveness),
     )
     for names, measure in parts:
         if names_asked(names, asked):
@@ -301,6 +309,30 @@ def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.Data
             for name, (above, most, _) in _COMPLETED.items()
         ],
     )
+
+
+def _responsiveness(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+    ended = tables.requests.filter(_of(group) & ~pl.col("warmup")).drop_nulls("response_ms")
+    probed = (
+        ended.with_columns((pl.col("response_ms") - pl.col("handshake_ms")).alias("exchange_ms"))
+        .group_by(_KEY)
+        .agg(_without_slowest("handshake_ms"), _without_slowest("exchange_ms"))
+    )
+    loaded = (
+        tables.intervals.filter(~_of(group) & ~pl.col("warmup"))
+        .group_by(_KEY)
+        .agg(pl.col("srtt_ms").mean())
+        .drop_nulls()
+    )
+    new_ms = (pl.col("handshake_ms") + pl.col("exchange_ms")) / 2
+    rpm = 60_000 / ((new_ms + pl.col("srtt_ms")) / 2)
+    return trials.join(probed, on=_KEY).join(loaded, on=_KEY).select(*_KEY, rpm.alias("rpm"))
+
+
+def _without_slowest(name: str) -> pl.Expr:
+    """Return the mean of the values up to their 95 % quantile."""
+    values = pl.col(name)
+    return values.filter(values <= values.quantile(0.95, "lower")).mean()
 
 
 def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:

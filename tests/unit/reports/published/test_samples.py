@@ -163,6 +163,25 @@ def test_connections_of_the_warmup_do_not_count(trial: MakeTrial) -> None:
     assert row["completed_to_15kB_ms"] == 60  # the last one has not ended
 
 
+def test_responsiveness_is_of_new_connections_and_of_those_under_load(trial: MakeTrial) -> None:
+    """Handshakes of 3 to 6 ms and exchanges of 27 to 54 ms, the slowest apart; loaded flows have 40 ms.
+
+    A minute has 60,000 / ((4 + 36) / 2 / 2 + 40 / 2) round trips.
+    """
+    tables = trial()
+    flow = {"flow": "mice-0", "group": "mice", "sender": "tx", "receiver": "rx", "start_ms": 0.0}
+    write(tables.folder, "flows", [KEY | flow])
+    assert measured(load(tables.folder.parent), "mice")["rpm"] is None, "nothing loads the path"
+    seconds = [
+        KEY
+        | {"flow": "both-0", "group": "both", "t_ms": number * 1000, "seconds": 1.0, "goodput_mbps": 1.0}
+        | {"srtt_ms": 400.0 if number == 1 else 40.0, "warmup": number == 1}
+        for number in (1, 2, 3)
+    ]
+    write(tables.folder, "intervals", seconds)
+    assert measured(load(tables.folder.parent), "mice")["rpm"] == pytest.approx(60_000 / (10 + 20))
+
+
 def test_samples_are_read_only_where_asked(trial: MakeTrial) -> None:
     row = measures(trial(), "both").row(0, named=True)
     assert {name for name in SAMPLES if row[name] is not None} == set()
