@@ -11,7 +11,7 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -248,6 +248,8 @@ class _Maker:
             return hindered(RowOutcome.NOT_POSSIBLE, row.not_possible)
         if row.settings:
             return hindered(*self._adjustable(row, candidate))
+        if row.statistics:
+            return hindered(*self._readable(row, candidate))
         try:
             cells = self._cells(row, candidate)
             varying = _varying(cells)
@@ -261,16 +263,20 @@ class _Maker:
 
     def _adjustable(self, row: Requirement, candidate: Candidate) -> tuple[RowOutcome, str]:
         """Return the verdict of a row about parameters of a queue, with those that it has or lacks."""
+        offered = self._catalog.queue(str(candidate.factors["aqm"])).params
+        return _by_names(row.settings, offered, "parameter", "sets")
+
+    def _readable(self, row: Requirement, candidate: Candidate) -> tuple[RowOutcome, str]:
+        """Return the verdict of a row about statistics of a queue, with those that it has or lacks."""
+        from l4sbench.catalog.describe import kind_of
         from reports.published.standards import RowOutcome
 
-        offered = self._catalog.queue(str(candidate.factors["aqm"])).params
-        found = {
-            what: next((name for name in names if name in offered), "")
-            for what, names in row.settings.items()
-        }
-        if lacking := [what for what, name in found.items() if not name]:
-            return RowOutcome.FAIL, f"no parameter sets {' and '.join(lacking)}"
-        return RowOutcome.PASS, "; ".join(f"{name} sets {what}" for what, name in found.items())
+        queue = self._catalog.queue(str(candidate.factors["aqm"]))
+        own = {name.removeprefix("aqm."): value for name, value in candidate.factors.items() if name != "aqm"}
+        exports = self._catalog.exports.get(kind_of(queue, own))
+        if exports is None:
+            return RowOutcome.NOT_POSSIBLE, f"the catalog does not state the statistics of {queue.name}"
+        return _by_names(row.statistics, dict(exports.statistics), "statistic", "has")
 
     def _cells(self, row: Requirement, candidate: Candidate) -> tuple[Cell, ...]:
         """Return the cells of a row with a candidate; many are compared with the same other one."""
@@ -286,6 +292,18 @@ class _Maker:
             self.cells.setdefault(cell.id, _factors(cell, candidate, row.groups))
             self.groups.append(cell.group_names)
         return self._expanded.setdefault(key, cells)
+
+
+def _by_names(
+    wanted: Mapping[str, Sequence[str]], offered: Container[str], kind: str, verb: str
+) -> tuple[RowOutcome, str]:
+    """Return the verdict of a row that names settle: each thing needs one of its names."""
+    from reports.published.standards import RowOutcome
+
+    found = {what: next((name for name in names if name in offered), "") for what, names in wanted.items()}
+    if lacking := [what for what, name in found.items() if not name]:
+        return RowOutcome.FAIL, f"no {kind} {verb} {' and '.join(lacking)}"
+    return RowOutcome.PASS, "; ".join(f"{name} {verb} {what}" for what, name in found.items())
 
 
 def _factors(cell: Cell, candidate: Candidate, groups: Sequence[str]) -> Mapping[str, Scalar]:

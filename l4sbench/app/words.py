@@ -184,8 +184,9 @@ def _row_of_sheet(sheet: str, name: str) -> Term:
     facts += [("applies to", f"a {row.applies.value}{' for L4S' if row.l4s_only else ''}")]
     if row.not_possible:
         facts.append(("not possible here", row.not_possible))
-    elif row.settings:
-        facts += [("setting", f"{what}: {' or '.join(names)}") for what, names in row.settings.items()]
+    elif row.settings or row.statistics:
+        for kind, named in (("setting", row.settings), ("statistic", row.statistics)):
+            facts += [(kind, f"{what}: {' or '.join(names)}") for what, names in named.items()]
     else:
         facts.append(("matrix", json.dumps(found.content(row)[0], ensure_ascii=False)))
     for claim in row.claims:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.catalog.entries import Queue
+from l4sbench.catalog.template import Part, Text, holds, render
 from l4sbench.disk import assets
 from l4sbench.text.parameters import OWN, plain
 from l4sbench.text.units import EXPECTED, Packets, Size
@@ -15,7 +16,7 @@ from l4sbench.text.wording import counted
 from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from l4sbench.catalog.entries import CatalogEntry, KernelNeeds
     from l4sbench.text.parameters import Parameter
@@ -54,6 +55,13 @@ def facts(entry: CatalogEntry) -> tuple[tuple[str, str], ...]:
         )
     needs = _needs(entry.needs)
     return (*own, ("needs", needs)) if needs else own
+
+
+def kind_of(queue: Queue, given: Mapping[str, Value]) -> str:
+    """Return the kind of queue with which its tc command begins, with these parameters stated."""
+    chosen = {name: given.get(name, queue.params[name].default) for name in queue.applicable(given)}
+    first = next(one for one in queue.template if isinstance(one, Text) or holds(one.when, chosen))
+    return render((first.items[0] if isinstance(first, Part) else first,), {}, {})[0]
 
 
 def _limit(queue: Queue) -> str:

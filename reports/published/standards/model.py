@@ -163,6 +163,7 @@ class Requirement(Strict):
         controls: Negative controls.
         settings: In place of cells: what must be adjustable -> parameters of the catalog, of which a queue
             must have one.
+        statistics: Likewise, what must be readable -> statistics of the queue in the kernel.
         not_possible: Why it cannot be measured here; it has no cells and claims then.
         remark: What a reader of its verdict must know.
     """
@@ -179,21 +180,23 @@ class Requirement(Strict):
     claims: tuple[RowClaim, ...] = ()
     controls: tuple[NegativeControl, ...] = ()
     settings: dict[str, Names] = Field(default_factory=dict)
+    statistics: dict[str, Names] = Field(default_factory=dict)
     not_possible: str = ""
     remark: str = ""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.not_possible or self.settings:
-            key = "not_possible" if self.not_possible else "settings"
-            both = bool(self.not_possible and self.settings)
-            if self.matrix is not None or self.claims or self.controls or both:
-                raise ValueError(f"`{key}` is for rows without matrix, claims and controls")
-            if self.settings and self.applies is not Kind.QUEUE:
-                raise ValueError("`settings` is for rows of a queue")
+        others = [key for key in ("not_possible", "settings", "statistics") if getattr(self, key)]
+        if others:
+            if self.matrix is not None or self.claims or self.controls or len(others) > 1:
+                raise ValueError(f"`{others[0]}` is for rows without matrix, claims and controls")
+            if not self.not_possible and self.applies is not Kind.QUEUE:
+                raise ValueError(f"`{others[0]}` is for rows of a queue")
             return self
         if self.matrix is None or not self.claims:
-            raise ValueError("a row needs matrix and claims, or settings, or not_possible with the reason")
+            raise ValueError(
+                "a row needs matrix and claims, or settings, or statistics, or not_possible with the reason"
+            )
         keys = [claim.key for claim in self.claims]
         if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
             raise ValueError(f"two claims are called {quoted(twice)}; give them names")

@@ -131,6 +131,36 @@ def test_a_row_of_settings_is_decided_by_the_catalog(make: Make) -> None:
         make(f"  - {about}    settings: {{the target: [target]}}\n".replace("queue", "sender", 1))
 
 
+def test_a_row_of_statistics_is_decided_by_the_catalog(make: Make) -> None:
+    about = 'id: C7\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
+    found = make(
+        f"  - {about}    statistics: {{the delay: [delay, delay-c], L4S packets: [pkts-in-l]}}\n",
+        queues="dualpi2 pie fifo fifo-ecn fifo-ecn:form=literal",
+    )
+    assert found.prepared is None
+    assert [(one.outcome, one.reason) for one in found.judged(None).verdicts] == [
+        (RowOutcome.PASS, "delay-c has the delay; pkts-in-l has L4S packets"),
+        (RowOutcome.FAIL, "no statistic has L4S packets"),
+        (RowOutcome.NOT_POSSIBLE, "the catalog does not state the statistics of fifo"),
+        *[(RowOutcome.FAIL, "no statistic has the delay and L4S packets")] * 2,
+    ]
+    with pytest.raises(InputError, match="`statistics` is for rows of a queue"):
+        make(f"  - {about}    statistics: {{the delay: [delay]}}\n".replace("queue", "sender", 1))
+    with pytest.raises(InputError, match="`settings` is for rows without matrix, claims and controls"):
+        make(f"  - {about}    statistics: {{the delay: [delay]}}\n    settings: {{it: [target]}}\n")
+
+
+def test_queues_of_one_kind_share_statistics(make: Make) -> None:
+    about = 'id: C7\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
+    stated = f"  - {about}    statistics: {{dropped at the limit: [drop_overlimit]}}\n"
+    for queue, outcome in (
+        ("fq-codel-l4s", RowOutcome.PASS),
+        ("fifo-ecn", RowOutcome.PASS),
+        ("fifo-ecn:form=literal", RowOutcome.FAIL),
+    ):
+        assert make(stated, queues=queue).judged(None).verdicts[0].outcome is outcome
+
+
 def test_controls_take_the_place_of_candidates(make: Make) -> None:
     control = f"{CLAIM}\ncontrols: [{{candidate: bbr1, because: it starves others}}]"
     found = make(SENDERS + row("A4", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}}}", control), controls=True)
