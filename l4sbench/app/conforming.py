@@ -272,7 +272,7 @@ class _Maker:
         from reports.published.standards import RowOutcome
 
         queue = self._catalog.queue(str(candidate.factors["aqm"]))
-        own = {name.removeprefix("aqm."): value for name, value in candidate.factors.items() if name != "aqm"}
+        own = {name_of(name).key: value for name, value in candidate.factors.items()}
         exports = self._catalog.exports.get(kind_of(queue, own))
         if exports is None:
             return RowOutcome.NOT_POSSIBLE, f"the catalog does not state the statistics of {queue.name}"
