@@ -162,7 +162,7 @@ def measure(folder: Path, load: Load, seconds: int, trials: int) -> Cost:
     if len(spent) != trials:
         sys.exit(f"{len(spent)} of {trials} trials of {load} ended; the run is in {place}")
     (run,) = place.glob("bench/2*")
-    packets = pl.read_parquet(run / "tables" / "flows.parquet")["delivered_packets"].sum()
+    packets = int(pl.read_parquet(run / "tables" / "flows.parquet")["delivered_packets"].sum())
     shutil.rmtree(place)
     return Cost(cpu_s, sum(spent), packets)
 
