@@ -57,6 +57,17 @@ def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
     assert fabric.l4sbench("slice", "down", "study").returncode == 0
 
 
+def run_over(fabric: Place, name: str, matrix: str) -> Path:
+    """Reserve a slice, run a matrix of its name on it, and return the run."""
+    made = fabric.l4sbench("slice", "up", name, "--cores", "2", "--image", "default_debian_12")
+    assert made.returncode == 0, made.stderr
+    (fabric.home / f"{name}.yaml").write_text(matrix)
+    run = fabric.l4sbench("run", f"{name}.yaml", "--on", f"fabric:{name}")
+    assert run.returncode in {0, 1}, run.stderr
+    assert "FAILED" not in run.stderr, run.stderr
+    return fabric.home / "runs" / name / "latest"
+
+
 SIX = """\
 matrix: six
 rate: 10mbit
@@ -73,12 +84,7 @@ flows: {classic: {cc: cubic}}
 
 def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
     """The record of the slice has the looks of its machines, and no address of the bastion."""
-    made = fabric.l4sbench("slice", "up", "six", "--cores", "2", "--image", "default_debian_12")
-    assert made.returncode == 0, made.stderr
-    (fabric.home / "six.yaml").write_text(SIX)
-    run = fabric.l4sbench("run", "six.yaml", "--on", "fabric:six")
-    assert "FAILED" not in run.stderr, run.stderr
-    latest = fabric.home / "runs" / "six" / "latest"
+    latest = run_over(fabric, "six", SIX)
     trials = pl.read_parquet(latest / "tables" / "trials.parquet")
     check_only_busy(trials)
     assert trials.select("testbed", "family").rows() == [("fabric", "ipv6")]
@@ -101,7 +107,7 @@ def test_what_a_live_slice_is_tested_with(fabric: Place) -> None:
 
 
 OWN_PATH = """\
-matrix: own-path
+matrix: own
 rate: 10mbit
 rtt: measured
 buffer_bdp: 50
@@ -115,13 +121,7 @@ flows: {classic: {cc: cubic}}
 
 
 def test_the_path_of_a_slice_is_measured(fabric: Place) -> None:
-    made = fabric.l4sbench("slice", "up", "own", "--cores", "2", "--image", "default_debian_12")
-    assert made.returncode == 0, made.stderr
-    (fabric.home / "own-path.yaml").write_text(OWN_PATH)
-    run = fabric.l4sbench("run", "own-path.yaml", "--on", "fabric:own")
-    assert run.returncode in {0, 1}, run.stderr
-    assert "FAILED" not in run.stderr, run.stderr
-    trials = pl.read_parquet(fabric.home / "runs" / "own-path" / "latest" / "tables" / "trials.parquet")
+    trials = pl.read_parquet(run_over(fabric, "own", OWN_PATH) / "tables" / "trials.parquet")
     check_only_busy(trials)
     ((testbed, rtt_ms),) = trials.select("testbed", "rtt_ms").rows()
     assert testbed == "fabric"
