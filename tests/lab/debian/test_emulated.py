@@ -160,9 +160,12 @@ def test_prepared_once(prepared: Prepared) -> None:
 
 def test_a_panic_leads_back(prepared: Prepared) -> None:
     vms, release = prepared.vms, on(prepared.vms, "one", "uname", "-r").strip()
-    # without an initrd it finds no root file system, and panics
-    on(vms, "one", "sudo", "cp", f"/boot/vmlinuz-{release}", f"/boot/vmlinuz-{release}-panics")
+    kernel, initrd = f"/boot/vmlinuz-{release}-panics", f"/boot/initrd.img-{release}-panics"
+    on(vms, "one", "sudo", "cp", f"/boot/vmlinuz-{release}", kernel)
+    # its init is no program, so that it panics; without an initrd one with built-in drivers starts
+    packed = "cd $(mktemp -d) && touch init && chmod +x init && echo init | cpio --quiet -o -H newc"
+    on(vms, "one", f"{packed} | sudo tee {initrd} >/dev/null")
     check_fallback(vms, vms.inventory, "one", release, f"{release}-panics")
     assert "Kernel panic" in vms.running["one"].console.read_text(errors="replace")
-    on(vms, "one", "sudo", "rm", f"/boot/vmlinuz-{release}-panics")
+    on(vms, "one", "sudo", "rm", kernel, initrd)
     on(vms, "one", "sudo", "update-grub", timeout_s=PATIENCE_S)
