@@ -158,8 +158,19 @@ def test_prepared_once(prepared: Prepared) -> None:
     assert _state(vms) == before
 
 
-def test_a_panic_leads_back(prepared: Prepared) -> None:
-    vms, release = prepared.vms, on(prepared.vms, "one", "uname", "-r").strip()
+def test_a_panic_leads_back(prepared: Prepared, tmp_path: Path) -> None:
+    """Its clock is ours: a kernel that panicked waits in a loop, which counted instructions prolong."""
+    stock, disk = prepared.stock, tmp_path / "kept.qcow2"
+    release = on(prepared.vms, "one", "uname", "-r").strip()
+    prepared.vms.stop("one")
+    prepared.vms.keep("one", disk)
+    nodes = tuple(topology("line6").by_name)
+    with machines({"one": nodes}, tmp_path / "vms", disk=disk, suite=stock.suite) as vms:
+        _keep_all_nodes(vms.inventory, stock.kernel)
+        _check_panic(vms, release)
+
+
+def _check_panic(vms: Machines, release: str) -> None:
     kernel, initrd = f"/boot/vmlinuz-{release}-panics", f"/boot/initrd.img-{release}-panics"
     on(vms, "one", "sudo", "cp", f"/boot/vmlinuz-{release}", kernel)
     # its init is no program, so that it panics; without an initrd one with built-in drivers starts
@@ -167,5 +178,3 @@ def test_a_panic_leads_back(prepared: Prepared) -> None:
     on(vms, "one", f"{packed} | sudo tee {initrd} >/dev/null")
     check_fallback(vms, vms.inventory, "one", release, f"{release}-panics")
     assert "Kernel panic" in vms.running["one"].console.read_text(errors="replace")
-    on(vms, "one", "sudo", "rm", kernel, initrd)
-    on(vms, "one", "sudo", "update-grub", timeout_s=PATIENCE_S)
