@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadFileScheduling
 
 # where this is set, each of the commands that tests start compiles all that it imports
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -61,12 +61,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+class ByClock(LoadFileScheduling):  # type: ignore[misc]  # a class of no type
+    """Gives out tests by file, and those of real time as one, as nodes make other nodes late."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "real time" if nodeid.startswith(REAL_TIME) else str(super()._split_scope(nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Give the tests of real time to one worker, as nodes make other nodes late; others go by file."""
-
-    class ByClock(LoadScopeScheduling):  # type: ignore[misc]  # a class of no type
-        def _split_scope(self, nodeid: str) -> str:
-            return "real time" if nodeid.startswith(REAL_TIME) else nodeid.partition("::")[0]
-
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClock:
+    """Return the scheduler of `-n`."""
     return ByClock(config, log)
