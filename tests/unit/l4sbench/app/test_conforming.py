@@ -25,8 +25,13 @@ Make = Callable[..., Conforming]
 
 
 def row(name: str, matrix: str, more: str = CLAIM, applies: str = "sender") -> str:
+    return stated(name, f"matrix: {{{matrix}}}\n{more}", applies)
+
+
+def stated(name: str, keys: str, applies: str = "queue") -> str:
+    """Return a row with other keys in place of matrix and claims."""
     about = f'id: {name}\nsection: "1"\nlevel: MUST\nrequires: It is so.\napplies: {applies}\n'
-    return indent(f"{about}matrix: {{{matrix}}}\n{more}\n", "    ").replace("    id", "  - id", 1)
+    return indent(f"{about}{keys}\n", "    ").replace("    id", "  - id", 1)
 
 
 SENDERS = row("A1", f"{PAIR}, aqm: fifo, flows: {{l4s: {{}}, classic: {{cc: reno}}}}, quick: {{}}") + row(
@@ -117,9 +122,8 @@ def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> 
 
 
 def test_a_row_of_settings_is_decided_by_the_catalog(make: Make) -> None:
-    about = 'id: C6\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
     found = make(
-        f"  - {about}    settings: {{the target: [target], the coupling: [coupling_factor, coupling]}}\n",
+        stated("C6", "settings: {the target: [target], the coupling: [coupling_factor, coupling]}"),
         queues="dualpi2 codel",
     )
     assert found.prepared is None
@@ -128,13 +132,12 @@ def test_a_row_of_settings_is_decided_by_the_catalog(make: Make) -> None:
         (RowOutcome.FAIL, "no parameter sets the coupling"),
     ]
     with pytest.raises(InputError, match="`settings` is for rows of a queue"):
-        make(f"  - {about}    settings: {{the target: [target]}}\n".replace("queue", "sender", 1))
+        make(stated("C6", "settings: {the target: [target]}", "sender"))
 
 
 def test_a_row_of_statistics_is_decided_by_the_catalog(make: Make) -> None:
-    about = 'id: C7\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
     found = make(
-        f"  - {about}    statistics: {{the delay: [delay, delay-c], L4S packets: [pkts-in-l]}}\n",
+        stated("C7", "statistics: {the delay: [delay, delay-c], L4S packets: [pkts-in-l]}"),
         queues="dualpi2 pie fifo fifo-ecn fifo-ecn:form=literal",
     )
     assert found.prepared is None
@@ -145,20 +148,19 @@ def test_a_row_of_statistics_is_decided_by_the_catalog(make: Make) -> None:
         *[(RowOutcome.FAIL, "no statistic has the delay and L4S packets")] * 2,
     ]
     with pytest.raises(InputError, match="`statistics` is for rows of a queue"):
-        make(f"  - {about}    statistics: {{the delay: [delay]}}\n".replace("queue", "sender", 1))
+        make(stated("C7", "statistics: {the delay: [delay]}", "sender"))
     with pytest.raises(InputError, match="`settings` is for rows without matrix, claims and controls"):
-        make(f"  - {about}    statistics: {{the delay: [delay]}}\n    settings: {{it: [target]}}\n")
+        make(stated("C7", "statistics: {the delay: [delay]}\nsettings: {it: [target]}"))
 
 
 def test_queues_of_one_kind_share_statistics(make: Make) -> None:
-    about = 'id: C7\n    section: "1"\n    level: MUST\n    requires: It is so.\n    applies: queue\n'
-    stated = f"  - {about}    statistics: {{dropped at the limit: [drop_overlimit]}}\n"
+    dropped = stated("C7", "statistics: {dropped at the limit: [drop_overlimit]}")
     for queue, outcome in (
         ("fq-codel-l4s", RowOutcome.PASS),
         ("fifo-ecn", RowOutcome.PASS),
         ("fifo-ecn:form=literal", RowOutcome.FAIL),
     ):
-        assert make(stated, queues=queue).judged(None).verdicts[0].outcome is outcome
+        assert make(dropped, queues=queue).judged(None).verdicts[0].outcome is outcome
 
 
 def test_controls_take_the_place_of_candidates(make: Make) -> None:
