@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +14,7 @@ import pytest
 
 from l4sbench.testbeds import nodes
 from tests.fabric.place import Place, one_lab, place_of
-from tests.fabric.trial import check_trial
+from tests.fabric.trial import check_trial, run_on
 from tests.lab.nodes.hosts import check_only_busy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -35,12 +36,18 @@ def fabric(booted: nodes.NodesStatus, tmp_path: Path) -> Iterator[Place]:
         yield found
 
 
-def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
-    made = fabric.l4sbench("slice", "up", "study", "--cores", "2", "--image", "default_debian_12")
+@contextmanager
+def reserved(fabric: Place, name: str) -> Iterator[str]:
+    """Reserve a slice of a name, and give it back."""
+    made = fabric.l4sbench("slice", "up", name, "--cores", "2", "--image", "default_debian_12")
     assert made.returncode == 0, made.stderr
-    run = fabric.l4sbench("run", STUDY, "--quick", "rate=25mbit", "flow.cc=cubic", "--on", "fabric:study")
-    assert run.returncode in {0, 1}, run.stderr
-    assert "FAILED" not in run.stderr
+    yield name
+    assert fabric.l4sbench("slice", "down", name).returncode == 0
+
+
+def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
+    with reserved(fabric, "study") as name:
+        run_on(fabric.l4sbench, name, STUDY, "--quick", "rate=25mbit", "flow.cc=cubic")
 
     tables = fabric.home / "runs" / f"{STUDY}-quick" / "latest" / "tables"
     trials = pl.read_parquet(tables / "trials.parquet")
@@ -54,17 +61,12 @@ def test_a_step_of_the_rate_goes_over_fabric(fabric: Place) -> None:
     before = queue.filter(pl.col("t_ms") < 20_000)["sent_bytes"].max()
     assert 10 < before * 8 / 20e6 < 25.5  # type: ignore[operator]
     assert queue["sent_bytes"].max() > 2.1 * before  # type: ignore[operator]
-    assert fabric.l4sbench("slice", "down", "study").returncode == 0
 
 
 def run_over(fabric: Place, name: str, matrix: str) -> Path:
-    """Reserve a slice, run a matrix of its name on it, and return the run."""
-    made = fabric.l4sbench("slice", "up", name, "--cores", "2", "--image", "default_debian_12")
-    assert made.returncode == 0, made.stderr
+    """Run a matrix on a slice, both of one name, and return the run."""
     (fabric.home / f"{name}.yaml").write_text(matrix)
-    run = fabric.l4sbench("run", f"{name}.yaml", "--on", f"fabric:{name}")
-    assert run.returncode in {0, 1}, run.stderr
-    assert "FAILED" not in run.stderr, run.stderr
+    run_on(fabric.l4sbench, name, f"{name}.yaml")
     return fabric.home / "runs" / name / "latest"
 
 
@@ -84,26 +86,24 @@ flows: {classic: {cc: cubic}}
 
 def test_packets_of_ipv6_go_over_fabric(fabric: Place) -> None:
     """The record of the slice has the looks of its machines, and no address of the bastion."""
-    latest = run_over(fabric, "six", SIX)
+    with reserved(fabric, "six") as name:
+        latest = run_over(fabric, name, SIX)
+        recorded = fabric.l4sbench("slice", "record", name, "answers")
+        assert recorded.returncode == 0, recorded.stderr
     trials = pl.read_parquet(latest / "tables" / "trials.parquet")
     check_only_busy(trials)
     assert trials.select("testbed", "family").rows() == [("fabric", "ipv6")]
     (raw,) = latest.glob("cells/*/*/raw")
     assert "fd4c:3453:46::a00:564" in (raw / "programs.json").read_text()
-    recorded = fabric.l4sbench("slice", "record", "six", "answers")
-    assert recorded.returncode == 0, recorded.stderr
     looked = "".join(path.read_text() for path in (fabric.home / "answers").rglob("*") if path.is_file())
     assert looked.count("$ uname -a") == 6
     assert HOST not in looked
-    assert fabric.l4sbench("slice", "down", "six").returncode == 0
 
 
 def test_what_a_live_slice_is_tested_with(fabric: Place) -> None:
     """The trial of test_live.py, on machines whose kernel has what it needs."""
-    made = fabric.l4sbench("slice", "up", "whole", "--cores", "2", "--image", "default_debian_12")
-    assert made.returncode == 0, made.stderr
-    check_only_busy(check_trial(fabric.l4sbench, fabric.home, "whole", "10mbit"))
-    assert fabric.l4sbench("slice", "down", "whole").returncode == 0
+    with reserved(fabric, "whole") as name:
+        check_only_busy(check_trial(fabric.l4sbench, fabric.home, name, "10mbit"))
 
 
 OWN_PATH = """\
@@ -121,9 +121,10 @@ flows: {classic: {cc: cubic}}
 
 
 def test_the_path_of_a_slice_is_measured(fabric: Place) -> None:
-    trials = pl.read_parquet(run_over(fabric, "own", OWN_PATH) / "tables" / "trials.parquet")
+    with reserved(fabric, "own") as name:
+        latest = run_over(fabric, name, OWN_PATH)
+    trials = pl.read_parquet(latest / "tables" / "trials.parquet")
     check_only_busy(trials)
     ((testbed, rtt_ms),) = trials.select("testbed", "rtt_ms").rows()
     assert testbed == "fabric"
     assert 0.01 < rtt_ms < 40
-    assert fabric.l4sbench("slice", "down", "own").returncode == 0

@@ -16,9 +16,18 @@ OLDEST = (7, 0)
 """Linux has DualPI2 and accurate ECN since this version."""
 
 
-def check_trial(
-    l4sbench: Callable[..., subprocess.CompletedProcess[str]], folder: Path, name: str, rate: str
-) -> pl.DataFrame:
+Command = Callable[..., subprocess.CompletedProcess[str]]
+"""Runs `l4sbench` with these words."""
+
+
+def run_on(l4sbench: Command, name: str, *words: str) -> None:
+    """Run what the words name on a slice; its trials may be invalid, but each comes to its end."""
+    run = l4sbench("run", *words, "--on", f"fabric:{name}")
+    assert run.returncode in {0, 1}, run.stderr
+    assert "FAILED" not in run.stderr, run.stderr
+
+
+def check_trial(l4sbench: Command, folder: Path, name: str, rate: str) -> pl.DataFrame:
     """Run one on the machines of a slice; return its row of `trials`, which may be invalid.
 
     Args:
@@ -28,9 +37,7 @@ def check_trial(
         rate: The bottleneck's rate.
     """
     (matrix := folder / "whole.yaml").write_text(matrix_text("whole", "dualpi2", rate=rate))
-    run = l4sbench("run", str(matrix), "--dir", str(folder / "runs"), "--on", f"fabric:{name}")
-    assert run.returncode in {0, 1}, run.stderr
-    assert "FAILED" not in run.stderr
+    run_on(l4sbench, name, str(matrix), "--dir", str(folder / "runs"))
     tables = folder / "runs" / "whole" / "latest" / "tables"
     hosts = pl.read_parquet(tables / "hosts.parquet")
     kernels = dict(hosts.filter(kind="kernel").select("node", "value").iter_rows())
