@@ -15,10 +15,12 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from l4sbench.app import api
 from l4sbench.app.atlas import (
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from reports.result.verdicts import JudgedCell
 
 _MOST_BDP = 8.0
+_GROUPS = ("l4s", "classic")
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,30 @@ def _interval(of: Estimate | None) -> AtlasInterval | None:
     return None if of is None else AtlasInterval(of.value, of.low, of.high)
 
 
-def _filled(blank: AtlasCell, judged: JudgedCell) -> AtlasCell:
+def _goodputs_mbps(run: Path) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Return the goodputs of both groups in the valid trials of every cell, in the order of trials."""
+    tables = run / "tables"
+    valid = pl.read_parquet(tables / "trials.parquet").filter(status="ok").select("cell", "trial")
+    each = (
+        pl.read_parquet(tables / "flows.parquet")
+        .join(valid, on=["cell", "trial"])
+        .group_by("cell", "group", "trial")
+        .agg(pl.col("goodput_mbps").sum())
+        .sort("trial")
+        .group_by("cell", "group", maintain_order=True)
+        .agg("goodput_mbps")
+    )
+    found: dict[str, dict[str, tuple[float, ...]]] = defaultdict(dict)
+    for cell, group, goodputs_mbps in each.iter_rows():
+        found[cell][group] = tuple(goodputs_mbps)
+    return found
+
+
+def _filled(blank: AtlasCell, judged: JudgedCell, each_mbps: Mapping[str, Sequence[float]]) -> AtlasCell:
     result = judged.result
     both = result.l4s.goodput, result.classic.goodput
     used = None if None in both else sum(100 * one.value / blank.rate_mbps for one in both if one)
+    l4s, classic = (tuple(100 * mbps / blank.rate_mbps for mbps in each_mbps[group]) for group in _GROUPS)
     return replace(
         blank,
         trials=result.valid,
@@ -106,6 +129,8 @@ def _filled(blank: AtlasCell, judged: JudgedCell) -> AtlasCell:
         sure=judged.sure,
         l4s_percent=_interval(result.share),
         classic_percent=_interval(both[1] and both[1].percent_of(blank.rate_mbps)),
+        l4s_each_percent=l4s,
+        classic_each_percent=classic,
         l4s_delay_ms=_interval(result.l4s.delay),
         classic_delay_ms=_interval(result.classic.delay),
         utilisation_percent=None if used is None else AtlasInterval(used),
@@ -133,7 +158,8 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         yield from blanks.values()
         return
     with tempfile.TemporaryDirectory() as folder:
-        decision = StoredRun(_collected(run.path, Path(folder)), prepared.whole).decide()
+        collected = _collected(run.path, Path(folder))
+        decision, each_mbps = StoredRun(collected, prepared.whole).decide(), _goodputs_mbps(collected)
     # read after the tables, so that the software of each of their trials is known
     made: dict[str, set[str]] = defaultdict(set)
     cost_s: dict[str, float] = defaultdict(float)
@@ -151,7 +177,7 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
             sources[blank.column] = sources_of(prepared.matrix.catalog, blank.column)
         current = made[cell_id] == {software.of_now(cells[cell_id])}
         yield replace(
-            _filled(blank, judged[cell_id]),
+            _filled(blank, judged[cell_id], each_mbps[cell_id]),
             cost_s=cost_s[cell_id],
             made_by="+".join(sorted(made[cell_id])),
             sources=sources[blank.column] if current else "",

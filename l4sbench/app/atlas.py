@@ -81,6 +81,8 @@ class AtlasCell:
         sure: True if confidence intervals alone give the verdict.
         l4s_percent: Goodput of the flow that switches, in percent of the link's rate.
         classic_percent: Goodput of the other flow.
+        l4s_each_percent: Goodput of the flow that switches in each valid trial, in the order of trials.
+        classic_each_percent: Goodput of the other flow in the same trials.
         l4s_delay_ms: Smoothed RTT minus base RTT of the flow that switches.
         classic_delay_ms: That of the other flow.
         utilisation_percent: Goodput of both, in percent of the link's rate.
@@ -104,6 +106,8 @@ class AtlasCell:
     sure: bool = False
     l4s_percent: AtlasInterval | None = None
     classic_percent: AtlasInterval | None = None
+    l4s_each_percent: tuple[float, ...] = ()
+    classic_each_percent: tuple[float, ...] = ()
     l4s_delay_ms: AtlasInterval | None = None
     classic_delay_ms: AtlasInterval | None = None
     utilisation_percent: AtlasInterval | None = None
@@ -135,6 +139,7 @@ class AtlasCell:
         step = record["min_qlen_step"]
         amounts: dict[str, Any] = {name: float(record[name]) for name in _NUMBERS}
         amounts |= {name: _interval(record, name) for name in _INTERVALS}
+        amounts |= {name: tuple(map(float, record[name].split())) for name in _EACH}
         return cls(
             matrix=record["matrix"],
             cell=record["cell"],
@@ -163,6 +168,7 @@ _INTERVALS: Final = (
     "classic_delay_ms",
     "utilisation_percent",
 )
+_EACH: Final = ("l4s_each_percent", "classic_each_percent")
 
 
 def _names(quantity: str) -> tuple[str, str, str]:
@@ -183,6 +189,8 @@ def _text(value: object) -> str:
             return "yes" if value else ""
         case float():
             return f"{value:.5g}"
+        case tuple():
+            return " ".join(map(_text, value))
         case _:
             return str(value)
 

@@ -157,13 +157,18 @@ def _cell(one: MapCell, places: Mapping[str, int]) -> list[object]:
         _ends(cell.l4s_delay_ms),
         _ends(cell.classic_delay_ms),
         _ends(cell.utilisation_percent),
+        [[_short(value) for value in each] for each in (cell.l4s_each_percent, cell.classic_each_percent)],
     ]
 
 
 def _ends(of: AtlasInterval | None) -> list[float | None] | None:
     if of is None:
         return None
-    return [end and float(f"{end:.{_DIGITS}g}") for end in (of.mean, of.low, of.high)]
+    return [None if end is None else _short(end) for end in (of.mean, of.low, of.high)]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
 
 def _values(of: Iterable[float]) -> list[float]:

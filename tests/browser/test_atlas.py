@@ -61,6 +61,8 @@ def test_a_click_opens_the_cell_with_its_numbers_and_its_command(
     assert cell.classic_percent is not None
     expect(opened).to_contain_text(f"{cell.trials} valid trials")
     expect(opened).to_contain_text(f"{cell.classic_percent.mean:.1f}")
+    first, *_ = zip(cell.l4s_each_percent, cell.classic_each_percent, strict=True)
+    expect(opened).to_contain_text(f"Each trial{first[0]:.1f} and {first[1]:.1f} %")
     expect(opened).to_contain_text(f"Set this instead{asked.instead}")
     words = "aqm=fifo-ecn rate=30mbit rtt=20ms buffer_bdp=2 to=prague against=cubic"
     expect(opened.get_by_text(f"l4sbench ask {words} --run")).to_be_visible()

@@ -2,7 +2,7 @@
    SPDX-FileCopyrightText: The l4sbench authors */
 /* The map: what is chosen is in the address, so that a link keeps it. */
 
-const CELL = ["rate", "rtt", "buffer", "upTo", "verdict", "sure", "trials", "leftOut", "old", "instead", "mine", "other", "myDelay", "otherDelay", "used"];
+const CELL = ["rate", "rtt", "buffer", "upTo", "verdict", "sure", "trials", "leftOut", "old", "instead", "mine", "other", "myDelay", "otherDelay", "used", "each"];
 const DELAYS_MS = [1, 2, 5, 10, 15, 30];
 const UNUSED_PERCENT = [2, 5, 10, 20, 30, 50];
 const known = JSON.parse(byId("page-data").textContent);
@@ -129,6 +129,8 @@ function drawOpened(column, buffer) {
     [`Delay of ${other}, ms`, estimate(cell.otherDelay, 1)],
     ["Use of the link, %", estimate(cell.used, 1)],
   ];
+  const [each, otherEach] = cell.each;
+  if (each.length) rows.splice(2, 0, ["Each trial", each.map((value, trial) => `${fixed(value, 1)} and ${fixed(otherEach[trial], 1)} %`).join("; ")]);
   if (cell.buffer !== buffer) rows.push(["Buffer", `run with ${cell.buffer} BDP; the limit does not bind, so it holds up to ${cell.upTo} BDP`]);
   if (known.instead[cell.instead]) rows.push(["Set this instead", known.instead[cell.instead]]);
   if (cell.old) rows.push(["Old", "a kernel or modules other than those of this version made it"]);

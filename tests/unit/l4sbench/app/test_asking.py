@@ -40,6 +40,8 @@ def row(column: AtlasColumn, rate_mbps: float, rtt_ms: float, buffer_bdp: float,
         sure=True,
         l4s_percent=AtlasInterval(45.0, 40.0, 50.0) if verdict else None,
         classic_percent=AtlasInterval(50.0) if verdict else None,
+        l4s_each_percent=(43.0, 45.0, 47.0) if verdict else (),
+        classic_each_percent=(51.0, 50.0, 49.0) if verdict else (),
         made_by="abc" if verdict else "",
         sources=sources_of(CATALOG, column) if verdict else "",
     )
