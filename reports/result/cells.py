@@ -10,6 +10,7 @@ group's place what the classic group is.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -254,7 +255,7 @@ def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], va
 def _estimates(trials: pl.DataFrame, factors: Mapping[str, Factors], looks: int = 1) -> dict[str, Estimates]:
     """Estimate every column of `trials`, goodputs (Mbit/s) and times (ms), by cell; what is null is left out.
 
-    Goodputs are cut at zero and at the link's rate.
+    Intervals are cut at zero, and those of goodputs at the link's rate.
     """
     names = [name for name in trials.columns if name not in ("cell", "trial")]
     rows = trials.group_by("cell", maintain_order=True).agg(
@@ -272,8 +273,8 @@ def _estimates(trials: pl.DataFrame, factors: Mapping[str, Factors], looks: int 
             if mean is None:
                 continue
             is_goodput = name.endswith("goodput")
-            bounds = {"least": 0.0, "most": factors[row["cell"]]["rate_mbps"].amount} if is_goodput else {}
-            low, high = interval(mean, sd, row["len"], looks=looks, **bounds) or (None, None)
+            most = factors[row["cell"]]["rate_mbps"].amount if is_goodput else math.inf
+            low, high = interval(mean, sd, row["len"], least=0.0, most=most, looks=looks) or (None, None)
             unit = "Mbit/s" if is_goodput else "ms"
             own[name] = Estimate(mean, unit, row["len"], low, high, sd, median)
         found[row["cell"]] = own

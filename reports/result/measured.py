@@ -326,7 +326,7 @@ def _group(
     mbps = got.get("goodput_mbps")
     goodput = estimate(mbps, "Mbit/s", least=0.0, most=rate_mbps) if mbps else None
     delay, sojourn, p99 = (
-        estimate(values, "ms") if (values := got.get(column)) else None for column in _GOT[1:]
+        estimate(values, "ms", least=0.0) if (values := got.get(column)) else None for column in _GOT[1:]
     )
     flows = int(about[f"{name}.count"].amount)
     share = goodput and goodput.percent_of(rate_mbps)

@@ -122,11 +122,14 @@ def interval(
     looks: int = 1,
     confidence: float = CONFIDENCE,
 ) -> tuple[float, float] | None:
-    """Return the ends of the confidence interval of a mean, cut at `least` and `most`; None without `sd`."""
+    """Return the ends of the confidence interval of a mean, cut at `least` and `most`; None without `sd`.
+
+    A mean beyond these, by an error of measurement, is an end itself.
+    """
     if sd is None or trials < 2:
         return None
     half = half_width(trials, 1.0, looks, confidence) * sd
-    return max(least, mean - half), min(most, mean + half)
+    return max(min(least, mean), mean - half), min(max(most, mean), mean + half)
 
 
 def half_width(n: int, sd: float, looks: int = 1, confidence: float = CONFIDENCE) -> float:

@@ -46,6 +46,11 @@ def test_it_is_cut_to_what_can_be() -> None:
     assert (found.low, found.high) == (0, 4)
 
 
+def test_a_mean_beyond_the_range_is_an_end_itself() -> None:
+    """A smoothed RTT may be shorter than a path that was measured."""
+    assert estimate([-0.3, -0.1], least=0).low == pytest.approx(-0.2)
+
+
 def test_one_value_has_no_interval_and_none_no_estimate() -> None:
     found = estimate([5.0])
     assert (found.value, found.median, found.sd, found.interval, found.trials) == (5, 5, None, None, 1)
