@@ -253,30 +253,33 @@ def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], va
 
 
 def _estimates(trials: pl.DataFrame, factors: Mapping[str, Factors], looks: int = 1) -> dict[str, Estimates]:
-    """Estimate every column of `trials`, goodputs (Mbit/s) and times (ms), by cell; what is null is left out.
+    """Estimate every column of `trials`, goodputs (Mbit/s) and times (ms), by cell.
 
-    Intervals are cut at zero, and those of goodputs at the link's rate.
+    A column's estimate has as many trials as have a value of it: packets may be captured in some of a cell's
+    trials only. Intervals are cut at zero, and those of goodputs at the link's rate.
     """
     names = [name for name in trials.columns if name not in ("cell", "trial")]
     rows = trials.group_by("cell", maintain_order=True).agg(
-        pl.len(),
-        *[
-            pl.concat_list(pl.col(name).mean(), pl.col(name).std(), pl.col(name).median()).alias(name)
-            for name in names
-        ],
+        pl.struct(
+            pl.col(name).mean().alias("mean"),
+            pl.col(name).std().alias("sd"),
+            pl.col(name).median().alias("median"),
+            pl.col(name).count().alias("trials"),
+        ).alias(name)
+        for name in names
     )
     found: dict[str, Estimates] = {}
     for row in rows.iter_rows(named=True):
         own: dict[str, Estimate] = {}
         for name in names:
-            mean, sd, median = row[name]
+            mean, sd, median, count = (row[name][part] for part in ("mean", "sd", "median", "trials"))
             if mean is None:
                 continue
             is_goodput = name.endswith("goodput")
             most = factors[row["cell"]]["rate_mbps"].amount if is_goodput else math.inf
-            low, high = interval(mean, sd, row["len"], least=0.0, most=most, looks=looks) or (None, None)
+            low, high = interval(mean, sd, count, least=0.0, most=most, looks=looks) or (None, None)
             unit = "Mbit/s" if is_goodput else "ms"
-            own[name] = Estimate(mean, unit, row["len"], low, high, sd, median)
+            own[name] = Estimate(mean, unit, count, low, high, sd, median)
         found[row["cell"]] = own
     return found
 

@@ -16,6 +16,7 @@ from reports.published import published_cells
 from reports.result.cells import GroupResult
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
+from reports.result.stats import estimate
 from reports.result.verdicts import Decision, Verdict, Word, decide
 from tests.unit.reports.conftest import entry, measured, write
 
@@ -215,22 +216,35 @@ def test_low_latency_by_the_whole_interval(make: Make) -> None:
     assert only(decide(make([sure]), ours)).low_latency == "all"
 
 
-def test_low_latency_by_p99_of_captured_packets(make: Make) -> None:
-    rule = PAM25.model_copy(update={"low_latency_of": "p99"})
-    tables = make([{"aqm": "dualpi2", "l4s": [50, 51], "classic": [45, 44], "delay": 0.1}])
-    assert only(decide(tables, rule)).low_latency == "none", "no packets were captured"
+def captured(tables: RunTables, *p99_ms: float) -> RunTables:
+    """The tables with the packets of the L4S flow in the first trials, by the p99 of their queuing delay."""
     counts = ("data", "ack", "retransmits", "lost", "ce")
     rest = {"group": "l4s", "seconds": 60.0, "sojourn_samples": 1, **{f"{n}_packets": 1 for n in counts}}
     rows = [
         {"cell": "cell-0000", "trial": trial, "flow": "l4s-0", "sojourn_p99_ms": p99, **rest}
-        for trial, p99 in ((1, 0.7), (2, 1.1))
+        for trial, p99 in enumerate(p99_ms, start=1)
     ]
     write(tables.folder, "packet_flows", rows)
-    decision = decide(RunTables(tables.folder), rule)
+    return RunTables(tables.folder)
+
+
+def test_low_latency_by_p99_of_captured_packets(make: Make) -> None:
+    rule = PAM25.model_copy(update={"low_latency_of": "p99"})
+    tables = make([{"aqm": "dualpi2", "l4s": [50, 51], "classic": [45, 44], "delay": 0.1}])
+    assert only(decide(tables, rule)).low_latency == "none", "no packets were captured"
+    decision = decide(captured(tables, 0.7, 1.1), rule)
     assert only(decision).low_latency == "all"
     sojourn = only(decision).cells[0].result.l4s.sojourn_p99
     assert sojourn is not None
     assert sojourn.value == pytest.approx(0.9)
+
+
+def test_trials_without_captures_do_not_narrow_the_interval_of_the_delay(make: Make) -> None:
+    trials = {"l4s": [50.0] * 6, "classic": [45.0] * 6}
+    decision = decide(captured(make([{"aqm": "dualpi2", **trials}]), 0.7, 1.1), PAM25)
+    found, wanted = only(decision).cells[0].result.l4s.sojourn_p99, estimate([0.7, 1.1], "ms")
+    assert found is not None
+    assert (found.trials, found.low, found.high) == (2, pytest.approx(wanted.low), pytest.approx(wanted.high))
 
 
 def test_invalid_and_failed_trials_are_left_out_and_reported(make: Make) -> None:
