@@ -333,6 +333,18 @@ def test_says_so_when_a_module_cannot_be_loaded() -> None:
         wiring.load_modules(part)
 
 
+@given(st.sets(st.from_regex(r"[a-z][a-z0-9-]{0,14}", fullmatch=True), min_size=2, max_size=6))
+def test_networks_of_a_host_have_bridges_and_links_of_their_own(networks: set[str]) -> None:
+    """So do networks whose long names differ at their end only, and those that differ by `net-`."""
+    networks |= {"net-bottleneck-1", "net-bottleneck-2", "net-a", "a"}
+    names = [wiring.hub_names(networks, network) for network in networks]
+    bridges, ends = zip(*names, strict=True)
+    assert len({*bridges, *ends}) == 2 * len(networks)
+    most_nodes = 100
+    assert all(len(name) <= 15 for name in (*bridges, *(f"{end}-{most_nodes}" for end in ends)))
+    assert all(system.is_made({"ifname": name}) for name in (*bridges, *ends))
+
+
 class Turns(threading.Event):
     """An event that is set once it was waited for so many times, so after as many turns of a loop."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from system import (
     HUB,
@@ -34,6 +34,8 @@ from tuning import free_offloads, set_offloads
 _MOVED = STATE / "moved.json"
 _WIRED = STATE / "wired.json"
 """File with the layout that the namespaces were made for."""
+_NAMES = 2
+"""Version of `hub_names`: namespaces that were made with other names are made anew."""
 _QUIET = ("tso", "off", "gso", "off", "gro", "off")
 
 
@@ -43,6 +45,7 @@ def wire(part: Mapping[str, Any]) -> list[str]:
     wanted = [HUB, *(namespace_of(part, node) or "" for node in part["host_nodes"])] if several else []
     # a network has a bridge or none by its nodes, which are others in another topology
     layout = {"boot": boot_id(), **{name: part[name] for name in ("host_nodes", "networks", "ports")}}
+    layout["names"] = _NAMES
     kept = wanted if read_json(_WIRED) == layout else []
     changed = unwire([netns for netns in namespaces() if netns not in kept])
     there = namespaces()
@@ -70,20 +73,30 @@ def _network(part: Mapping[str, Any], network: str, here: list[str], outside: bo
         return _move(mac, spaces[0], network)
     if not outside and len(here) == 2:
         return _pair(network, spaces[0], network, spaces[1])
-    bridge = f"br-{network}"[:15]
+    bridge, ends = hub_names(part["networks"], network)
     changed = []
     if bridge not in _names(HUB):
         run(["ip", "link", "add", bridge, "type", "bridge"], netns=HUB)
         run(["ip", "link", "set", bridge, "up"], netns=HUB)
         changed.append(f"bridge {bridge}")
     for number, netns in enumerate(spaces):
-        end = f"hub-{network.replace('net-', '')[:8]}-{number}"
+        end = f"{ends}-{number}"
         changed += _pair(network, netns, end, HUB)
         changed += _join(end, bridge)
     if outside:
         changed += _move(mac, HUB, network)
         changed += _join(by_mac(mac, HUB) or "", bridge)
     return changed
+
+
+def hub_names(networks: Iterable[str], network: str) -> tuple[str, str]:
+    """Return the names of a network's bridge, and of the ends of its links there without their numbers.
+
+    A network's name may be as long as Linux has names of interfaces, so that there is no room for more, and
+    the network's number takes its place.
+    """
+    number = sorted(networks).index(network)
+    return f"br-{number}", f"hub-{number}"
 
 
 def _names(netns: str) -> set[str]:
