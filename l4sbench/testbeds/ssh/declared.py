@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from l4sbench.disk import assets
 from l4sbench.errors import InputError, Problem
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from l4sbench.topology import Topology
-
-_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "nft", "ping"})
-"""Programs that some cells need beside the usual ones, and that hosts install."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Declared:
         boots = self.booted(stage)
         return {
             "l4sbench_asked": asked_of(self.catalog),
-            "l4sbench_tools": sorted({tool for need in needs.values() for tool in need.tools} & _INSTALLED),
+            "l4sbench_tools_of": {host.name: together(host, needs).installed for host in self.hosts},
             "l4sbench_kernel_of": {host: image.variables() for host, image in boots.items()},
             "l4sbench_module_sources_of": {
                 host.name: [

@@ -207,10 +207,10 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
         },
         "sources_of_modules": sources,
         "l4sbench_module_sources": (
-            "{{ (modules_of_node if l4sbench_nodes | default('') == 'all'"
-            " else [l4sbench_nodes | default(l4sbench_node)] | flatten) | map('extract', modules_of_node)"
-            " | flatten | unique | map('extract', sources_of_modules) | list }}"
+            f"{{{{ {_of_nodes('modules_of_node')} | map('extract', sources_of_modules) | list }}}}"
         ),
+        "tools_of_node": {node: need.installed for node, need in needs.items()},
+        "l4sbench_tools": f"{{{{ {_of_nodes('tools_of_node')} }}}}",
     }
     if any("lean" in tools(cell, TRAITS.default_traffic) for cell in matrix.cells):
         (folder / "bin").mkdir()
@@ -227,6 +227,14 @@ def _write_modules(folder: Path, matrix: Matrix) -> None:
     (folder / "playbooks" / "group_vars").mkdir(parents=True)
     text = json.dumps(variables, indent=1)
     (folder / "playbooks" / "group_vars" / "all.yml").write_text(f"{text}\n", encoding="utf-8")
+
+
+def _of_nodes(name: str) -> str:
+    """Return what Ansible computes: the items that a map of lists has for the nodes of a host."""
+    nodes = (
+        f"({name} if l4sbench_nodes | default('') == 'all' else [l4sbench_nodes | default(l4sbench_node)])"
+    )
+    return f"{nodes} | flatten | map('extract', {name}) | flatten | unique"
 
 
 def _variables(cell: Cell, topology: Topology, matrix: Matrix, placed: _Placed) -> dict[str, object]:

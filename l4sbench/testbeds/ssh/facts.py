@@ -114,6 +114,10 @@ class SwitchFacts(_Reported):
 _Facts = TypeVar("_Facts", bound=_Reported)
 
 
+_INSTALLED: Final = frozenset({"flent", "iperf", "irtt", "nft", "ping"})
+"""Programs that some cells need beside the usual ones, and that hosts install."""
+
+
 @dataclass
 class NodeNeeds:
     """Requirements of cells for one node.
@@ -139,6 +143,11 @@ class NodeNeeds:
     traffic: bool = False
     netem: set[str] = field(default_factory=set)
     tools: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def installed(self) -> list[str]:
+        """Those of the further programs that hosts install, sorted."""
+        return sorted(self.tools.keys() & _INSTALLED)
 
     def add(self, entry: Queue | CongestionControl) -> None:
         """Add a catalog entry that is used on the node."""

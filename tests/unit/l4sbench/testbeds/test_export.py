@@ -126,6 +126,14 @@ def test_hosts_build_the_modules_that_their_nodes_need(exported: Path) -> None:
     assert (prague["name"], prague["kernel"]) == ("tcp_prague", "7.0")
 
 
+def test_hosts_install_the_programs_that_their_nodes_need(tmp_path: Path) -> None:
+    folder = tmp_path / "by-hand"
+    changed = ["--set", "path.ecn=bleach", "aqm=fifo", "buffer_bdp=1", "classic.ecn=off"]
+    assert main(["plan", "quickstart", *changed, "--export", str(folder)]) == 0
+    found = value_of(folder, "l4sbench_tools", "-i", "hosts.yml")
+    assert {host: tools for host, tools in found.items() if tools} == {"host-delay": ["nft"]}
+
+
 def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path: Path) -> None:
     assert api.export("quickstart", exported, ["aqm=dualpi2", "buffer_bdp=1"]) == 2
     (tmp_path / "thesis.tex").touch()

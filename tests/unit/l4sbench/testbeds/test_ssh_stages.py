@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What the ssh testbed makes of an inventory that allows kernels, and of what its hosts told before."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from l4sbench.facts.traits import Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import impossible, needs
 from l4sbench.testbeds.ssh import TRAITS, SshTestbed
+from l4sbench.testbeds.ssh.declared import declared
 from l4sbench.testbeds.ssh.facts import HostFacts, HostModule
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known, Memory
 from l4sbench.topology import topology
@@ -64,6 +66,14 @@ def remember(folder: Path, told: Known) -> None:
 
 def asked(now: HostFacts) -> Known:
     return Known(dict.fromkeys(LINE6.by_name, OLD) | {"router": now})
+
+
+def test_hosts_install_only_the_programs_that_their_nodes_need(tmp_path: Path) -> None:
+    matrix = load_matrix("quickstart", changes=["path.ecn=bleach"])
+    hosts = declared(inventory(tmp_path, None), matrix.catalog, matrix.cells, own=False)
+    found = hosts.preparing(None)["l4sbench_tools_of"]
+    assert isinstance(found, Mapping)
+    assert {host: tools for host, tools in found.items() if tools} == {"delay": ["nft"]}
 
 
 def test_hosts_that_were_never_asked(tmp_path: Path, matrix: Matrix) -> None:
