@@ -52,8 +52,10 @@ _MASKS: Final = (
     (re.compile(r"=[0-9A-F]{23}\b"), "=SRCVERSION"),
 )
 """Parts of an output that differ from machine to machine, or with every change of a module."""
-_PROGRESS: Final = re.compile(r"^\[\d+/\d+(, [^]]* left)?\] ok .*\n?", re.MULTILINE)
-"""Lines of trials that ended well."""
+_PROGRESS: Final = re.compile(
+    r"^(\[\d+/\d+(, [^]]* left)?\] ok .*|writing tables(, \d+ trials read)?)\n?", re.MULTILINE
+)
+"""Lines of trials that ended well, and of tables."""
 
 
 @dataclass(frozen=True)

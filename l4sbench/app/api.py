@@ -218,7 +218,9 @@ def run_prepared(
     from collectors.validity import judge
     from l4sbench.app.adaptive import decider
     from l4sbench.app.stages import execute_stages
+    from l4sbench.engine.control import Teller
     from l4sbench.engine.loop import Order, execute
+    from l4sbench.facts import events
     from l4sbench.store import DiskFull, Run, RunMoved, locked
     from l4sbench.store.files import room
     from l4sbench.testbeds.staged import Staged
@@ -246,13 +248,17 @@ def run_prepared(
         writer.keep_matrix(loaded.source)
         keep_catalog(found.path, loaded.catalog)
         costs = prepared.costs(found)
+        tell = Teller(on_event)
         order = Order(plan, writer, testbed, judge, enough, on_event, options.jobs, costs)
         result = execute_stages(order, staged.enter) if staged else execute(order)
         if result.interrupted or isinstance(result.error, DiskFull | RunMoved):
             return EndedRun(found.path, result, None)
         writer.check_place()
         with room(found.path), reading(found.path):
-            problems = assemble(found, loaded.catalog).problems
+            collected = assemble(
+                found, loaded.catalog, on_trial=lambda parsed: tell(events.TrialParsed, parsed)
+            )
+            problems = collected.problems
             stored = StoredRun(found.path, prepared.whole)
             try:
                 if prepared.rule is None:

@@ -135,8 +135,16 @@ class _Lines:
                 return (f"[{done}{left}] ", *_ended(event))
             case events.RunPlanned():
                 return _planned(event)
+            case events.RunEnded() if self._progress.ended and not self._progress.stopping:
+                return ("writing tables",)
+            case events.TrialParsed() if not event.parsed % _PARSED_PER_LINE:
+                return (f"writing tables, {event.parsed} trials read",)
             case _:
                 return _notice(event)
+
+
+_PARSED_PER_LINE = 500
+"""Number of trials whose tables take some 10 s."""
 
 
 class _Bar:
@@ -154,6 +162,8 @@ class _Bar:
     def __call__(self, event: events.Event) -> None:
         with self._lock:
             self._progress = self._progress.after(event)
+            if isinstance(event, events.TrialParsed):  # these come fast; `ticking` draws them
+                return
             if isinstance(event, events.RunPlanned):
                 self._begun_s = time.monotonic() - event.at_s
                 self._task = self._bar.add_task("", total=1.0)
@@ -209,7 +219,8 @@ def _state(progress: events.Progress, now_s: float) -> str:
     if rate is not None:
         parts.append(f"{rate:.1f} per minute")
     if progress.over:
-        parts += ["writing tables"] if not progress.stopping else []
+        read = f", {counted(progress.parsed, 'trial')} read" if progress.parsed else ""
+        parts += [f"writing tables{read}"] if not progress.stopping else []
     elif progress.stopping:
         parts.append(f"stopping, {progress.running} running")
     else:

@@ -127,9 +127,17 @@ class RunStopping:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The last event of a run."""
+    """No trial of the run is left; unless it was interrupted, its tables are written next."""
 
     at_s: float
+
+
+@dataclass(frozen=True)
+class TrialParsed:
+    """Raw files of so many trials have become rows of tables, after the run has ended."""
+
+    at_s: float
+    parsed: int
 
 
 Event: TypeAlias = (
@@ -142,6 +150,7 @@ Event: TypeAlias = (
     | TrialsAdded
     | RunStopping
     | RunEnded
+    | TrialParsed
 )
 OnEvent: TypeAlias = Callable[[Event], None]
 
@@ -152,7 +161,7 @@ class Progress:
 
     `work_s` is the estimated work of the run, `done_s` that of its ended trials, both in wall seconds of
     one worker; `running` counts the trials in progress; `estimate` is the range before the first trial;
-    `over` is True after the last event.
+    `over` is True once no trial is left, and `parsed` counts the trials that are in tables since then.
     """
 
     trials: int = 0
@@ -168,6 +177,7 @@ class Progress:
     at_s: float = 0.0
     stopping: str | None = None
     over: bool = False
+    parsed: int = 0
 
     @property
     def ended(self) -> int:
@@ -240,6 +250,8 @@ class Progress:
                 now = replace(now, stopping=event.reason)
             case RunEnded():
                 now = replace(now, over=True)
+            case TrialParsed():
+                now = replace(now, parsed=event.parsed)
             case StageBegun():
                 pass
         return now

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from l4sbench.cli.progress import run_progress
 from l4sbench.facts import events
 from l4sbench.facts.estimate import LocalMachine, TimeRange
+from l4sbench.facts.events import Status
 
 BUSY_MACHINE = LocalMachine(2, 12.0)
 BUSY = "the machine is busy (load 12 on 2 cores)"
@@ -38,3 +41,25 @@ def test_numbers_are_in_english(event: events.Event, line: str, capsys: pytest.C
     with run_progress() as on_event:
         on_event(event)
     assert capsys.readouterr().err == line
+
+
+def test_tables_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of many trials would otherwise be silent for minutes after its last trial."""
+    with run_progress() as on_event:
+        on_event(events.RunPlanned(0.0, 1, 1, 1, 5.0, TimeRange(5.0, 5.0)))
+        on_event(events.TrialStarted(0.0, "fifo-1", 1, 5.0))
+        on_event(events.TrialEnded(5.0, "fifo-1", 1, Status.OK, (), 5.0, 5.0, Path("1-a")))
+        on_event(events.RunEnded(5.0))
+        for parsed in range(1, 1001):
+            on_event(events.TrialParsed(5.0, parsed))
+    assert capsys.readouterr().err.splitlines()[2:] == [
+        "writing tables",
+        "writing tables, 500 trials read",
+        "writing tables, 1000 trials read",
+    ]
+
+
+def test_without_a_trial_no_tables_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    with run_progress() as on_event:
+        on_event(events.RunEnded(5.0))
+    assert capsys.readouterr().err == ""
