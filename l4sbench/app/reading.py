@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from l4sbench.errors import InputError
+from l4sbench.errors import InputError, Problem
 
 _NOT_WRITABLE: Final = frozenset(
     {
@@ -139,24 +139,38 @@ def copy_description(run: Path, folder: Path) -> Path:
     """Copy what describes a run, but no trial, into a folder that is empty or was made so; return the folder.
 
     Raises:
-        InputError: something else is in the folder.
+        InputError: something else is in the folder, or something in the run is no regular file.
         OSError: it cannot be written.
     """
     from l4sbench.catalog.outside import CATALOG, EXECUTABLES, SENDERS, TOPOLOGIES
     from l4sbench.disk.files import new_folder, write_whole
+    from l4sbench.disk.plain import is_plain
+    from l4sbench.disk.userfiles import read_bytes
 
-    manifest = (run / "manifest.json").read_bytes()
-    kept = folder / "manifest.json"
-    there = kept.read_bytes() if kept.is_file() else None
+    files = {name: read_bytes(run / name, plain=True) for name in ("matrix.yaml", "manifest.json")}
+    manifest, kept = files["manifest.json"], folder / "manifest.json"
+    there = read_bytes(kept, plain=True) if is_plain(kept) else None
     if there != manifest and folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty", "choose another folder")
     if (folder / "cells").exists():
         raise InputError(f"{folder} is a run directory with trials", "choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("matrix.yaml", "manifest.json"):
-        write_whole(folder / name, (run / name).read_bytes())
+    for name, content in files.items():
+        write_whole(folder / name, content)
     for name in (CATALOG, EXECUTABLES, SENDERS, TOPOLOGIES):
         if (run / name).is_dir():
             with new_folder(folder / name, replace=True) as made:
-                shutil.copytree(run / name, made, dirs_exist_ok=True)
+                shutil.copytree(run / name, made, copy_function=_copy, dirs_exist_ok=True)
     return folder
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a regular file with its mode. Raises InputError for anything else, which may have no end."""
+    from l4sbench.disk.plain import NotPlain, open_plain
+
+    try:
+        with open_plain(source) as file, Path(target).open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+    except NotPlain as error:
+        raise InputError([Problem(source, "", f"cannot be read: {error.strerror}")]) from error
+    shutil.copymode(source, target)

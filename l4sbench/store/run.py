@@ -82,6 +82,10 @@ class Manifest:
         return self.provenance.get("variant") == QUICK
 
 
+_KINDS: Final = {"matrix": str, "created": str, "order_seed": int, "l4sbench": str}
+"""Types of the facts of a manifest, which may come from elsewhere."""
+
+
 @dataclass(frozen=True)
 class StoreView:
     """The folders of ended trials, by cell id: everything that a plan needs from a store."""
@@ -150,12 +154,19 @@ class Run:
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest. Raises InputError when it cannot be read, or when a newer l4sbench wrote it."""
-        plain = read_object(self.path / "manifest.json")
+        file = self.path / "manifest.json"
+        plain = read_object(file)
         try:
-            return Manifest(**plain)
+            found = Manifest(**plain)
         except TypeError as error:
             reason = quoted_within(str(error), "\n".join(plain))
-            raise InputError(f"{self.path / 'manifest.json'}: {reason}") from error
+            raise InputError(f"{file}: {reason}") from error
+        facts = found.provenance
+        known = isinstance(facts, dict) and all(isinstance(fact, str) for fact in facts.values())
+        wrong = [name for name, kind in _KINDS.items() if not isinstance(getattr(found, name), kind)]
+        if wrong or not known:
+            raise InputError(f"{file} has no valid {', '.join((*wrong, *([] if known else ['provenance'])))}")
+        return found
 
     @property
     def tables(self) -> Path:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -102,3 +103,15 @@ def test_raw_files_are_not_read_through_links(
     folder.symlink_to(tmp_path / "elsewhere")
     assert main(["collect", str(run), "--full"]) == 1
     assert f"{folder.name} is not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["matrix.yaml", "catalog/queues/mine.yml", "executables/program"])
+def test_tables_elsewhere_do_not_wait_for_a_fifo(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """No writer of it comes, so that reading it would not end."""
+    (run / place).parent.mkdir(parents=True, exist_ok=True)
+    (run / place).unlink(missing_ok=True)
+    os.mkfifo(run / place)
+    assert main(["collect", str(run), "-o", str(tmp_path / "out")]) == 2
+    assert f"{run / place}: cannot be read: it is a FIFO" in capsys.readouterr().err.replace("\n", " ")

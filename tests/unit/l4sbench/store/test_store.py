@@ -125,6 +125,17 @@ def test_a_damaged_manifest_is_bad_input(run: Run, text: str) -> None:
         Run.open(run.path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("provenance", []), ("provenance", {"variant": 1}), ("matrix", {}), ("order_seed", "7"), ("created", 1)],
+)
+def test_facts_of_a_manifest_have_types(run: Run, name: str, value: object) -> None:
+    manifest = run.path / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {name: value}))
+    with pytest.raises(InputError, match=rf"manifest\.json has no valid {name}$"):
+        Run.open(run.path)
+
+
 # ---- trials
 def test_an_ended_trial_comes_back_as_it_was(wanted: Matrix, run: Run, writer: RunWriter) -> None:
     spec = spec_of(wanted)
