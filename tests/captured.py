@@ -66,6 +66,26 @@ class CapturedTrial:
         changed = {name.replace("__", "."): value for name, value in factors.items()}
         return replace(self, cell=Cell.of(dict(self.cell.factors) | changed))
 
+    def with_classic_flows(self, number: int) -> CapturedTrial:
+        """Return the trial with so many CUBIC flows in place of one, all with its results.
+
+        Its raw files must be its own.
+        """
+        (run,) = self.programs["tx-classic"].flows
+        (server,) = self.programs["rx-classic"].servers
+        runs, servers = [], []
+        for index in range(number):
+            name = f"classic-{index}"
+            output = f"flow-{name}.sender.json"
+            runs.append(replace(run, flow=name, index=index, output=output, port=6000 + index))
+            servers.append(replace(server, id=name, output=f"flow-{name}.receiver.json"))
+            for node, end in (("tx-classic", "sender"), ("rx-classic", "receiver")):
+                text = (self.raw / node / f"flow-classic-0.{end}.json").read_text()
+                (self.raw / node / f"flow-{name}.{end}.json").write_text(text)
+        sender = replace(self.programs["tx-classic"], flows=tuple(runs))
+        receiver = replace(self.programs["rx-classic"], servers=tuple(servers))
+        return replace(self, programs={**self.programs, "tx-classic": sender, "rx-classic": receiver})
+
     def edit(self, file: str, change: Callable[[Any], None]) -> None:
         """Change a JSON file in place."""
         path = self.raw / file

@@ -98,19 +98,18 @@ class _Decider:
 
     def _goodputs(self, trial: EndedTrial) -> tuple[float, float] | None:
         """Return the goodputs of both groups, as in the tables; None if the raw files cannot be read."""
+        import polars as pl
+
         from collectors import COLLECTORS, BadRawError
+        from reports.result.load import goodput_of_all
 
         try:
-            frames = [found.rows(trial) for found in COLLECTORS if found.table == "flows"]
+            flows = pl.concat(found.rows(trial) for found in COLLECTORS if found.table == "flows")
         except BadRawError:
             return None
-        rows = [row for flows in frames for row in flows.select("group", self.rule.value).iter_rows()]
-        l4s, classic = (
-            [mbps for group, mbps in rows if group == name] for name in (self.rule.l4s, self.rule.classic)
-        )
-        if not l4s or not classic or None in (*l4s, *classic):
-            return None
-        return sum(l4s), sum(classic)
+        found = dict(flows.group_by("group").agg(goodput_of_all(self.rule.value)).iter_rows())
+        l4s, classic = found.get(self.rule.l4s), found.get(self.rule.classic)
+        return None if l4s is None or classic is None else (l4s, classic)
 
 
 def forecast(plan: Plan, rule: Rule | None, run: Path | None) -> Forecast | None:

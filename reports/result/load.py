@@ -48,6 +48,11 @@ def sum_of_all(name: str) -> pl.Expr:
     return counted.sum() * (pl.len() / COUNTED.sum())
 
 
+def goodput_of_all(name: str) -> pl.Expr:
+    """Return the same of a goodput; null when that of any flow is: an unknown goodput is not zero."""
+    return pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
+
+
 def _among(cells: frozenset[str]) -> pl.Expr:
     """Return the condition that a row is of one of these cells; by the range, row groups are left unread."""
     first, last = (pl.lit(end(cells, default="")) for end in (min, max))
@@ -177,13 +182,9 @@ class RunTables:
     def groups(self) -> pl.DataFrame:
         """Trial x flow group: goodputs summed, delays averaged over the group's flows.
 
-        A goodput is null when that of any flow is: an unknown goodput is not zero. The few flows that are
-        left out for what they did count with the mean of the others.
+        The few flows that are left out for what they did count with the mean of the others.
         """
-        goodputs = [
-            pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
-            for name in ("goodput_mbps", "goodput_whole_mbps")
-        ]
+        goodputs = [goodput_of_all(name) for name in ("goodput_mbps", "goodput_whole_mbps")]
         packets = [
             pl.col(name).filter(COUNTED).sum() for name in ("retransmits_packets", "delivered_packets")
         ]

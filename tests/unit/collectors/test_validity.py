@@ -223,27 +223,9 @@ def test_damaged_samples(captured: Load) -> None:
     assert fault.startswith("raw sockets.jsonl: ")
 
 
-def many(trial: Any, number: int) -> Any:
-    """The trial with `number` CUBIC flows in place of one, all with its results."""
-    (run,) = trial.programs["tx-classic"].flows
-    (server,) = trial.programs["rx-classic"].servers
-    runs, servers = [], []
-    for index in range(number):
-        name = f"classic-{index}"
-        output = f"flow-{name}.sender.json"
-        runs.append(replace(run, flow=name, index=index, output=output, port=6000 + index))
-        servers.append(replace(server, id=name, output=f"flow-{name}.receiver.json"))
-        for node, end in (("tx-classic", "sender"), ("rx-classic", "receiver")):
-            text = (trial.raw / node / f"flow-classic-0.{end}.json").read_text()
-            (trial.raw / node / f"flow-{name}.{end}.json").write_text(text)
-    sender = replace(trial.programs["tx-classic"], flows=tuple(runs))
-    receiver = replace(trial.programs["rx-classic"], servers=tuple(servers))
-    return replace(trial, programs={**trial.programs, "tx-classic": sender, "rx-classic": receiver})
-
-
 @pytest.mark.parametrize(("number", "faulty", "valid"), [(20, 1, True), (19, 1, False), (40, 3, False)])
 def test_few_of_many_flows_may_fail(captured: Load, number: int, faulty: int, valid: bool) -> None:
-    trial = many(captured("lean-dualpi2"), number)
+    trial = captured("lean-dualpi2").with_classic_flows(number)
     for index in range(faulty):
         trial.edit(f"tx-classic/flow-classic-{index}.sender.json", lambda s: s["ecn"].update(mode="rfc3168"))
     expected = [f"classic-{index} ecn sender classic off" for index in range(faulty)]

@@ -90,6 +90,18 @@ def test_a_trial_that_cannot_be_read_does_not_count(wanted: Matrix, trial: MakeT
     assert decide(broken.cell, [broken, trial(3), trial(4)]) == "enough"
 
 
+def test_a_flow_that_is_left_out_counts_as_in_tables(wanted: Matrix, tmp_path: Path) -> None:
+    """It has no result, and the other 19 of its group stand for it."""
+    decide = decider(wanted, RULE)
+    assert decide is not None
+    trials = []
+    for number in (1, 2):
+        captured = captured_trial("lean-dualpi2").copied(tmp_path / str(number)).with_classic_flows(20)
+        (captured.raw / "rx-classic" / "flow-classic-7.receiver.json").unlink()
+        trials.append(replace(captured.ended, trial=number))
+    assert decide(trials[0].cell, trials) == "enough"
+
+
 def test_baselines_get_no_more(wanted: Matrix, trial: MakeTrial) -> None:
     one = trial(1)
     decide = decider(replace(wanted, baseline_ids=frozenset({one.cell.id})), RULE)
