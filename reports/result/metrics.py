@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -174,8 +174,9 @@ def _ratio(l4s: float | None, l4s_flows: int, classic: float | None, classic_flo
 def variations(tables: RunTables) -> pl.DataFrame:
     """Return the coefficient of variation of goodput by valid trial, flow group and length of bin.
 
-    Arrivals are counted by the receiver's socket samples after the warm-up; the bins of a group's flows
-    are added up. Null where samples are farther apart than the bin, or there are not two bins.
+    Arrivals are counted by the receiver's socket samples after the warm-up; bins of the same time are added
+    up over a group's flows, from when all of them count until the first one ends. Null where samples are
+    farther apart than the bin, or there are not two bins.
     """
     windows = _windows(tables)
     rows = [row for part in tables.parts("sockets") for row in _variations(part, windows)]
@@ -221,8 +222,9 @@ def _variation_column(bin_ms: int) -> str:
     return f"variation_{bin_ms}ms"
 
 
-def _variation(series: Iterable[tuple[Samples, Samples]], bin_ms: int) -> float | None:
-    every = [binned_rates(times, counts, bin_ms) for times, counts in series]
+def _variation(series: Sequence[tuple[Samples, Samples]], bin_ms: int) -> float | None:
+    begin_ms = max(float(times[0]) for times, _ in series)
+    every = [binned_rates(times, counts, bin_ms, begin_ms) for times, counts in series]
     rates = [found for found in every if found is not None]
     if not rates or len(rates) < len(every):
         return None

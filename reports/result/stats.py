@@ -264,16 +264,19 @@ def utilisation(goodputs: Sequence[float], rate_mbps: float) -> float:
 Samples: TypeAlias = "Sequence[float] | NDArray[np.int64]"
 
 
-def binned_rates(times_ms: Samples, total_bytes: Samples, bin_ms: float) -> list[float] | None:
+def binned_rates(
+    times_ms: Samples, total_bytes: Samples, bin_ms: float, begin_ms: float | None = None
+) -> list[float] | None:
     """Return Mbit/s in consecutive bins, from a counter's samples; None when they are too far apart.
 
     Between samples the counter is taken to grow evenly, so a bin must not be finer than the usual distance
-    of samples. The bins begin with the first sample; what is left at the end is no bin.
+    of samples. What is left at the end is no bin.
 
     Args:
         times_ms: When the samples were taken, growing.
         total_bytes: The counter, never falling.
         bin_ms: Length of a bin.
+        begin_ms: Beginning of the first bin, not before the first sample; None: with it.
 
     Raises:
         ValueError: the two are of different lengths.
@@ -285,8 +288,9 @@ def binned_rates(times_ms: Samples, total_bytes: Samples, bin_ms: float) -> list
     times, totals = np.asarray(times_ms), np.asarray(total_bytes)
     if bin_ms < 0.999 * statistics.median((times[1:] - times[:-1]).tolist()):
         return None
-    count = math.floor((times_ms[-1] - times_ms[0]) / bin_ms * (1 + 1e-9))
-    edges = times[0] + np.arange(count + 1) * bin_ms
+    begin = times[0] if begin_ms is None else begin_ms
+    count = max(0, math.floor((times_ms[-1] - begin) / bin_ms * (1 + 1e-9)))
+    edges = begin + np.arange(count + 1) * bin_ms
     after = np.maximum(np.minimum(times.searchsorted(edges), len(times) - 1), 1)
     before = after - 1
     part = np.minimum((edges - times[before]) / (times[after] - times[before]), 1.0)

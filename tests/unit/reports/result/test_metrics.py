@@ -113,6 +113,15 @@ def test_flows_of_a_group_are_added_up(make: Make) -> None:
     assert row["variation_100ms"] == pytest.approx(0)
 
 
+def test_bins_of_the_same_time_are_added_up(make: Make) -> None:
+    """Together both flows are even; the second one begins when the first has had one bin."""
+    one, other = [100, 300, 100, 300, 100, 300], [300, 100, 300, 100, 300, 100]
+    sockets = samples("l4s-0", one) + samples("l4s-1", other)
+    tables = tables_of(make, [flow("l4s-0", 1), flow("l4s-1", 1, start_ms=100.0)], sockets)
+    (row,) = variations(tables).to_dicts()
+    assert row["variation_100ms"] == pytest.approx(0)
+
+
 def test_the_warm_up_does_not_count(make: Make) -> None:
     steps = [1000, 5000, 1000, 200, 200, 200, 200]
     flows = [flow("l4s-0", 1, start_ms=50.0)]
