@@ -228,6 +228,8 @@ def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
     Raises:
         TestbedError: kernel.org cannot be reached, or the file does not match its checksum.
     """
+    from http.client import HTTPException  # slow to import
+
     url = url or KERNEL_ORG
     say("looking at kernel.org", None)
     try:
@@ -244,7 +246,7 @@ def fetch_kernel_org(cache: Cache, say: Say, url: str | None = None) -> Source:
             with cache.stage("source", digest) as stage, _open(f"{url}/{name}") as stream:
                 _download(stream, stage / name, checksum, say)
                 info = _note(stage, stage / name, version, f"{name} from kernel.org")
-    except OSError as error:
+    except (OSError, HTTPException) as error:  # whoever answers may speak another protocol
         raise TestbedError(f"kernel.org: {error}") from error
     return _source(part, info)
 

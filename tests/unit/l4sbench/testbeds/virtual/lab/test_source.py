@@ -4,8 +4,10 @@
 
 import hashlib
 import shutil
+import socket
 import subprocess
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -179,6 +181,22 @@ def test_a_damaged_download_is_refused_and_not_kept(cache: Cache, tmp_path: Path
 def test_an_unreachable_kernel_org_is_an_error(cache: Cache) -> None:
     with pytest.raises(TestbedError, match=r"kernel\.org"):
         fetch_kernel_org(cache, say, "http://127.0.0.1:9")
+
+
+def test_an_answer_that_is_no_http_is_an_error(cache: Cache) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1024)
+                client.sendall(b"220 mail.example.org ESMTP\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(TestbedError, match=r"kernel\.org: 220 mail"):
+            fetch_kernel_org(cache, say, f"http://127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
 
 
 def test_a_tarball_is_known_by_its_content(tmp_path: Path) -> None:
