@@ -20,8 +20,8 @@ SHARED: Final[Mapping[Table, tuple[str, ...]]] = {
 }
 """Columns that the tables have for every entry; each says of itself what it fills them with."""
 
-TYPES: Final[tuple[str, ...]] = ("u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64")
-"""Members of statistics; a share is of all ones. kernels/lab/guest/sampler-queues.c reads them."""
+MemberType = Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]
+"""Type of a member of statistics; a share is of all ones. kernels/lab/guest/sampler-queues.c reads them."""
 
 UNITS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "_ms": {"ns": (1, 1e6), "us": (1, 1e3), "ms": (1, 1), "s": (1e3, 1)},

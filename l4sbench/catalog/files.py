@@ -19,7 +19,7 @@ from pydantic import (
     Tag,
 )
 
-from l4sbench.catalog.exports import ColumnKind  # noqa: TC001  (pydantic reads it)
+from l4sbench.catalog.exports import ColumnKind, MemberType  # noqa: TC001  (pydantic reads it)
 from l4sbench.errors import BadValueError
 from l4sbench.text.expressions import valid_expression
 from l4sbench.text.parameters import as_word, shown
@@ -138,7 +138,7 @@ class ExportsFile(_Strict):
     """State of its own that an entry reports; `of` is the kind of a queue."""
 
     of: Key | None = None
-    statistics: dict[Member, Literal["u8", "u16", "u32", "s32", "u64", "s64", "share32", "share64"]] = {}
+    statistics: dict[Member, MemberType] = {}
     columns: dict[Key, Annotated[ColumnFile, BeforeValidator(_column)]] = Field(min_length=1)
     panels: dict[Annotated[str, StringConstraints(min_length=1, max_length=60)], list[Key]] = {}
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from l4sbench.program.placement import Placement
 
 MAKE_TABLE: Final = ("nft", "add", "table", *RULES)
-DELETE_TABLE: Final = ("nft", "delete", "table", *RULES)
 
 _MANGLES: Final = "-150"
 """Priority of chains that change packets (nft's `mangle`, by a number that older versions know, too)."""

@@ -21,7 +21,6 @@ from l4sbench.text.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-QuantityKind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent"]
 Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"]
 
 _NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/%]*)", re.ASCII)

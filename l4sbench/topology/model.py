@@ -98,11 +98,6 @@ class Network:
     nodes: tuple[str, ...]
 
     @property
-    def is_bridge(self) -> bool:
-        """True if it has more than two ports."""
-        return len(self.nodes) > 2
-
-    @property
     def as_ipv6(self) -> Network:
         """The network with the IPv6 prefix that follows from its own."""
         return replace(self, prefix=_ipv6_prefix(self.prefix))
