@@ -32,6 +32,7 @@ from l4sbench.app.atlas import (
     read_atlas,
     shipped,
     sources_of,
+    wire_sources,
     write_atlas,
 )
 from l4sbench.app.prepare import RunOptions, prepare
@@ -162,10 +163,12 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         decision, each_mbps = StoredRun(collected, prepared.whole).decide(), _goodputs_mbps(collected)
     # read after the tables, so that the software of each of their trials is known
     made: dict[str, set[str]] = defaultdict(set)
+    wires: dict[str, set[str]] = defaultdict(set)
     cost_s: dict[str, float] = defaultdict(float)
     for ending in run.endings(cells):
         found = json.loads((ending.raw.parent / "trial.json").read_bytes())["identity"]
         made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
+        wires[ending.cell_id].add(found["common"]["wire"])
         cost_s[ending.cell_id] += ending.wall_s
     judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
     sources: dict[AtlasColumn, str] = {}
@@ -176,11 +179,13 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         if blank.column not in sources:
             sources[blank.column] = sources_of(prepared.matrix.catalog, blank.column)
         current = made[cell_id] == {software.of_now(cells[cell_id])}
+        current = current and wires[cell_id] == {software.now.common["wire"]}
         yield replace(
             _filled(blank, judged[cell_id], each_mbps[cell_id]),
             cost_s=cost_s[cell_id],
             made_by="+".join(sorted(made[cell_id])),
             sources=sources[blank.column] if current else "",
+            wire=wire_sources() if current else "",
         )
 
 

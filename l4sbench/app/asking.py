@@ -17,7 +17,15 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from l4sbench.app.atlas import NOT_RUN, AtlasCell, AtlasColumn, read_atlas, shipped, sources_of
+from l4sbench.app.atlas import (
+    NOT_RUN,
+    AtlasCell,
+    AtlasColumn,
+    read_atlas,
+    shipped,
+    sources_of,
+    wire_sources,
+)
 from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.printable import html_text
 from l4sbench.text.units import Duration, Packets, Rate
@@ -192,7 +200,7 @@ class AtlasAnswer:
         sure: True if the confidence intervals of all neighbours give the verdict.
         neighbours: The cells around the question, the nearest first.
         distance: The factor between question and nearest cell, in rate, RTT and buffer together; 1 on a cell.
-        old: True if some neighbours were made by a kernel or modules other than those of this version.
+        old: True if a kernel, modules or a wire other than those of this version made some neighbours.
         instead: What to set instead where the answer is not ok.
     """
 
@@ -268,11 +276,14 @@ class Atlas:
         """Return the table in a file, by default the one that ships.
 
         Raises:
-            InputError: the file is missing or damaged.
+            InputError: the file is missing or damaged, or it has no cells.
         """
         from l4sbench.catalog import Catalog
 
-        return cls(read_atlas(file or shipped()), Catalog.load())
+        file = file or shipped()
+        if not (cells := read_atlas(file)):
+            raise InputError(f"{file} is a table of the atlas without cells")
+        return cls(cells, Catalog.load())
 
     @property
     def usual(self) -> AtlasColumn:
@@ -325,7 +336,9 @@ class Atlas:
         return "" if found is None else str(found)
 
     def _is_old(self, row: AtlasCell) -> bool:
-        return row.verdict != NOT_RUN and row.sources != self._sources(row.column)
+        if row.verdict == NOT_RUN:
+            return False
+        return row.sources != self._sources(row.column) or row.wire not in ("", self._wire)
 
     def timing(self, question: AtlasQuestion) -> AtlasCell:
         """Return a cell with the duration and the warm-up for the question's round-trip time."""
@@ -379,6 +392,10 @@ class Atlas:
             old=any(map(self._is_old, found)),
         )
         return _agreed(known)
+
+    @cached_property
+    def _wire(self) -> str:
+        return wire_sources()
 
     def _sources(self, column: AtlasColumn) -> str:
         if column not in self._known_sources:

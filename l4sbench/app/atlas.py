@@ -30,6 +30,7 @@ NOT_RUN: Final = ""
 """The verdict of a cell without an ended trial."""
 
 _DIGITS: Final = 12
+_C: Final = (".c", ".h", "Kbuild")
 _MOST_BYTES: Final = 64 * 2**20
 
 
@@ -88,7 +89,10 @@ class AtlasCell:
         utilisation_percent: Goodput of both, in percent of the link's rate.
         cost_s: Wall-clock time of its trials.
         made_by: Digest of the kernel and the modules that ran.
-        sources: Digest of the files that these were made from; empty if the files are others now.
+        sources: Digest of the files that these were made from; empty if these files, or those of the lab's
+            wire, are others now.
+        wire: Digest of the files of the lab's wire; empty where it is not known, as in rows that were made
+            before it was kept.
     """
 
     matrix: str
@@ -114,6 +118,7 @@ class AtlasCell:
     cost_s: float = 0.0
     made_by: str = ""
     sources: str = ""
+    wire: str = ""
 
     def as_record(self) -> dict[str, str]:
         """Return the row as texts by column of the file."""
@@ -156,6 +161,7 @@ class AtlasCell:
             sure=record["sure"] == "yes",
             made_by=record["made_by"],
             sources=record["sources"],
+            wire=record.get("wire", ""),
             **amounts,
         )
 
@@ -236,10 +242,15 @@ def sources_of(catalog: Catalog, column: AtlasColumn) -> str:
     total = hashlib.sha256("\0".join(entry.digest for entry in entries).encode())
     for entry in entries:
         if entry.module is not None and entry.module.source is not None:
-            total.update(assets.digest(entry.module.source, suffixes=(".c", ".h", "Kbuild")).encode())
+            total.update(assets.digest(entry.module.source, suffixes=_C).encode())
     for file in files:
         total.update(assets.digest(file).encode())
     return total.hexdigest()[:_DIGITS]
+
+
+def wire_sources() -> str:
+    """Return the digest of the files of the lab's wire, which carries the packets of every cell."""
+    return assets.digest(assets.folder("kernels") / "lab" / "wire", suffixes=_C)[:_DIGITS]
 
 
 def digest_of(parts: Iterable[str]) -> str:

@@ -106,7 +106,7 @@ def _show(found: AtlasAnswer) -> None:
             f"distance from the nearest cell: factor {found.distance:.2g} in rate, RTT and buffer together"
         )
     if found.old:
-        answer("some of these cells are old: another kernel or other modules made them")
+        answer("some of these cells are old: another kernel, other modules or another wire made them")
     answer("")
     for line in as_table(
         list(map(_row, found.neighbours)), right=frozenset({"rate", "rtt", "buffer", "trials"})

@@ -35,7 +35,7 @@ class MapCell:
 
     Attributes:
         cell: The row of the table.
-        old: True if a kernel or modules other than those of this version made it.
+        old: True if a kernel, modules or a wire other than those of this version made it.
         instead: What to set instead where it is not ok, in words; empty where nothing is known.
     """
 
