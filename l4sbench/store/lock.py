@@ -20,14 +20,19 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from l4sbench.disk.files import remove_tree, write_whole
 from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.store.files import RunMoved, as_json, as_utc, room
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
 _MAKING_S: Final = 30.0
+_LOOK_POLL_S: Final = 0.01
+_MOST_LOOKS: Final = 500
 _CAREFULLY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _STEADY_S: Final = 1800.0
@@ -62,7 +67,7 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
     lock = FileLock(folder / ".lock", blocking=False)
     holder = folder / "lock.json"
     try:
-        lock.acquire()
+        _acquire(lock, folder)
         if not os.path.samestat(before, folder.stat()):  # it was moved, and FileLock has made another
             lock.release()
             if [path.name for path in folder.iterdir()] == [".lock"]:
@@ -85,6 +90,26 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
+
+
+def _acquire(lock: FileLock, folder: Path) -> None:
+    """Acquire the lock of `folder`; wait for those who only look who holds it, which takes an instant.
+
+    Raises:
+        Timeout: another process holds it.
+    """
+    from filelock import Timeout
+
+    for _ in range(_MOST_LOOKS):
+        try:
+            lock.acquire()
+        except Timeout:
+            if user_of(folder) is not None:
+                raise
+            time.sleep(_LOOK_POLL_S)
+        else:
+            return
+    lock.acquire()
 
 
 def user_of(folder: Path) -> str | None:

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """What stands in a run directory has ended, and stays as it is."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -356,6 +357,17 @@ def test_a_run_that_is_moved_while_it_is_locked_is_not_made_again(
     assert Run.open(tmp_path / "away").view().folders == {}
     with pytest.raises(RunMoved), locked(run):
         pass
+
+
+def test_a_process_that_looks_who_holds_the_lock_keeps_nobody_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lock together with others that look, until its look is over."""
+    with (run.path / ".lock").open("w") as looks:
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        monkeypatch.setattr("l4sbench.store.lock.time.sleep", lambda _: fcntl.flock(looks, fcntl.LOCK_UN))
+        with locked(run):
+            assert user_of(run.path) is not None
 
 
 def test_whoever_holds_the_lock_is_named_and_pipes_are_not_waited_for(run: Run) -> None:
