@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from statistics import mode
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.printable import printable
@@ -26,6 +28,9 @@ SUITES: Final = "l4sbench conform"
 """Name of the test suites in JUnit XML."""
 
 HEADS: Final = ("row", "level", "candidate", "verdict", "by")
+
+_WITHOUT: Final = (RowOutcome.NOT_APPLICABLE, RowOutcome.NOT_POSSIBLE)
+"""Verdicts of rows that an overview leaves out if no candidate has another."""
 
 
 def rows(found: Conformance) -> list[dict[str, str]]:
@@ -56,10 +61,15 @@ def why(verdict: RowVerdict) -> str:
 
 def measured(finding: RowFinding) -> str:
     """Write a measure with its interval."""
+    return f"{measure(finding.claim)} {_interval(finding)}"
+
+
+def _interval(finding: RowFinding) -> str:
+    """Write a value with the ends of its interval."""
     value = _number(finding.value)
-    if finding.ends is not None:
-        value += f" [{_number(finding.ends[0])}, {_number(finding.ends[1])}]"
-    return f"{measure(finding.claim)} {value}"
+    if finding.ends is None:
+        return value
+    return f"{value} [{_number(finding.ends[0])}, {_number(finding.ends[1])}]"
 
 
 def measure(claim: RowClaim) -> str:
@@ -124,6 +134,7 @@ def markdown(found: Conformance, command: str) -> str:
             sheet=found.sheet,
             summary=summary(found),
             notes=notes(found),
+            overview=overview(found) if _comparable(found) else None,
             measures={name: MEASURES[name] for name in _named(found)},
             heads=("row", "section", "level", "candidate", "verdict", "by"),
             rows=[
@@ -140,6 +151,50 @@ def markdown(found: Conformance, command: str) -> str:
             details=[(row, _of_row(found, row)) for row in found.sheet.rows],
         )
     )
+
+
+def _comparable(found: Conformance) -> bool:
+    """Return whether there are several candidates; negative controls have a row each."""
+    return len(found.candidates) > 1 and not any(one.case.control for one in found.verdicts)
+
+
+def overview(found: Conformance) -> tuple[Sequence[object], list[Sequence[object]]]:
+    """Return the heads and lines of a table: rows that apply to a candidate, with a column per candidate."""
+    names = found.candidates
+    usual = mode([one.trials for one in found.verdicts if one.findings] or [0])
+    by_row = [
+        (row, {one.case.candidate: one for one in found.verdicts if one.row.id == row.id})
+        for row in found.sheet.rows
+    ]
+    lines: list[Sequence[object]] = [
+        (
+            f"{row.id}, {row.level.value}",
+            row.requires,
+            "; ".join(_named_limits(row)),
+            *(_overview_cell(own[name], usual) if name in own else "" for name in names),
+        )
+        for row, own in by_row
+        if any(one.outcome not in _WITHOUT for one in own.values())
+    ]
+    return ("row", "requires", f"limits ({counted(usual, 'trial')})", *names), lines
+
+
+def _named_limits(row: Requirement) -> list[str]:
+    """Write the limits of each claim of a row, with its name where there are several."""
+    several = len(row.claims) > 1
+    return [(f"{claim.key}: " if several else "") + limits(claim) for claim in row.claims]
+
+
+def _overview_cell(verdict: RowVerdict, usual: int) -> Markdown:
+    """Write a verdict with what decides it; the number of trials is stated where it is not the usual one."""
+    if verdict.outcome is RowOutcome.NOT_APPLICABLE:
+        return Markdown("n/a")
+    text = f"**{md(word(verdict))}**" if verdict.outcome is RowOutcome.FAIL else md(word(verdict))
+    if (finding := verdict.deciding) is None or finding.value is None:
+        return Markdown(text)
+    name = f"{finding.claim.key} " if len(verdict.row.claims) > 1 else ""
+    trials = "" if finding.trials == usual else f", {counted(finding.trials, 'trial')}"
+    return Markdown(text + md(f", {name}{_interval(finding)}{trials}"))
 
 
 def _named(found: Conformance) -> list[str]:

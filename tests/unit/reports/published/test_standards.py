@@ -188,6 +188,26 @@ def test_documents_have_every_verdict(tmp_path: Path) -> None:
     assert (suites.tests, suites.failures) == (1, 1)
 
 
+def test_candidates_are_side_by_side(tmp_path: Path) -> None:
+    found = tables(tmp_path, {"fifo": [10.0] * 3, "pie": [90.0] * 3, "red": [10.0] * 4})
+    of = sheet(RATIO, more=1)
+    cases = [Case(of.rows[0], aqm, (place(aqm),)) for aqm in ("fifo", "pie", "red")]
+    unfit = Case(of.rows[1], "fifo", hindrance=(RowOutcome.NOT_APPLICABLE, "it is no sender"))
+    lines = markdown(judge(found, of, [*cases, unfit]), "l4sbench conform s").splitlines()
+    assert "| row | requires | limits (3 trials) | fifo | pie | red |" in lines
+    (own,) = (line for line in lines if line.startswith("| A1, MUST |"))
+    assert own.split(" | ")[1:] == [
+        "It is so.",
+        "proposed limits 0.5 to 2",
+        r"pass, 1 \[1, 1\]",
+        r"**fail**, 9 \[9, 9\]",
+        r"pass, 1 \[1, 1\], 4 trials |",
+    ]
+    assert not any(line.startswith("| A2, MUST |") for line in lines)  # it applies to none of them
+    alone = markdown(judge(found, of, cases[:1]), "l4sbench conform s")
+    assert "| row | requires |" not in alone
+
+
 def test_a_control_that_does_not_fail_makes_its_row_untrusted(tmp_path: Path) -> None:
     of = sheet(RATIO)
     found = tables(tmp_path, {"fifo": [10.0] * 3, "pie": [90.0] * 3})
