@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import mode
 from typing import TYPE_CHECKING, Final
 
@@ -170,7 +170,7 @@ def overview(found: Conformance) -> tuple[Sequence[object], list[Sequence[object
         (
             f"{row.id}, {row.level.value}",
             row.requires,
-            "; ".join(_named_limits(row)),
+            "; ".join(_asked(row, own.values())),
             *(_overview_cell(own[name], usual) if name in own else "" for name in names),
         )
         for row, own in by_row
@@ -179,10 +179,15 @@ def overview(found: Conformance) -> tuple[Sequence[object], list[Sequence[object
     return ("row", "requires", f"limits ({counted(usual, 'trial')})", *names), lines
 
 
-def _named_limits(row: Requirement) -> list[str]:
-    """Write the limits of each claim of a row, with its name where there are several."""
-    several = len(row.claims) > 1
-    return [(f"{claim.key}: " if several else "") + limits(claim) for claim in row.claims]
+def _asked(row: Requirement, verdicts: Iterable[RowVerdict]) -> list[str]:
+    """Write the claims of a row that some cell was asked about, with their limits."""
+    judged = {finding.claim.key for verdict in verdicts for finding in verdict.findings}
+    claims = [claim for claim in row.claims if claim.key in judged]
+    named = len(row.claims) > 1
+    return [
+        (f"{claim.key}: " if named and claim.name else "") + f"{measure(claim)} {limits(claim)}"
+        for claim in claims
+    ]
 
 
 def _overview_cell(verdict: RowVerdict, usual: int) -> Markdown:

@@ -198,7 +198,7 @@ def test_candidates_are_side_by_side(tmp_path: Path) -> None:
     (own,) = (line for line in lines if line.startswith("| A1, MUST |"))
     assert own.split(" | ")[1:] == [
         "It is so.",
-        "proposed limits 0.5 to 2",
+        "ratio_per_flow proposed limits 0.5 to 2",
         r"pass, 1 \[1, 1\]",
         r"**fail**, 9 \[9, 9\]",
         r"pass, 1 \[1, 1\], 4 trials |",
