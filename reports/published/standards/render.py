@@ -183,9 +183,9 @@ def _asked(row: Requirement, verdicts: Iterable[RowVerdict]) -> list[str]:
     """Write the claims of a row that some cell was asked about, with their limits."""
     judged = {finding.claim.key for verdict in verdicts for finding in verdict.findings}
     claims = [claim for claim in row.claims if claim.key in judged]
-    named = len(row.claims) > 1
+    named = len(claims) > 1
     return [
-        (f"{claim.key}: " if named and claim.name else "") + f"{measure(claim)} {limits(claim)}"
+        (f"{claim.name}: " if named and claim.name else "") + f"{measure(claim)} {limits(claim)}"
         for claim in claims
     ]
 
@@ -197,7 +197,8 @@ def _overview_cell(verdict: RowVerdict, usual: int) -> Markdown:
     text = f"**{md(word(verdict))}**" if verdict.outcome is RowOutcome.FAIL else md(word(verdict))
     if (finding := verdict.deciding) is None or finding.value is None:
         return Markdown(text)
-    name = f"{finding.claim.key} " if len(verdict.row.claims) > 1 else ""
+    several = len({one.claim.key for one in verdict.findings}) > 1
+    name = f"{finding.claim.key} " if several else ""
     trials = "" if finding.trials == usual else f", {counted(finding.trials, 'trial')}"
     return Markdown(text + md(f", {name}{_interval(finding)}{trials}"))
 
