@@ -92,7 +92,7 @@ def test_a_sender_that_ignores_marks_fails(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("sheet", ["rfc9331", "rfc9743", "l4sops", "responsiveness"])
+@pytest.mark.parametrize("sheet", ["rfc9331", "rfc9743", "l4sops", "responsiveness", "prague-draft"])
 def test_negative_controls_fail(lab: Lab, sheet: str) -> None:
     assert main(["conform", sheet, "--controls", "--quick"]) == 0
 

@@ -15,6 +15,7 @@ from l4sbench.app.prepare import RunOptions
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
+from l4sbench.program import problems
 from reports.published.standards import RowOutcome, load_sheet, offered
 from reports.published.standards.model import Kind
 
@@ -210,6 +211,19 @@ def test_every_row_of_a_sheet_has_cells(name: str, quick: bool, tmp_path: Path) 
     assert measured == {row.id for row in sheet.measured} - set(found.left_out)
     if any(row.controls for row in sheet.rows):
         assert all(case.cells for case in conforming(sheet, [], [], options, controls=True).cases)
+
+
+def test_sheets_are_for_every_sender_and_queue(tmp_path: Path) -> None:
+    catalog = Catalog.load([])
+    options = RunOptions(quick=True, runs=tmp_path)
+    for name, senders, queues in (
+        ("rfc9331", list(catalog.congestion_controls), []),
+        ("rfc9332", [], list(catalog.queues)),
+    ):
+        found = conforming(load_sheet(name), senders, queues, options)
+        assert found.prepared is not None
+        assert {case.candidate for case in found.cases if case.cells} == {*senders, *queues}
+        assert [one for cell in found.prepared.matrix.cells for one in problems(cell, catalog)] == []
 
 
 def test_bad_input_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
