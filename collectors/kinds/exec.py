@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Flows of senders and of `send: exec`: results from the packets, and the JSON that programs leave.
+"""Flows of senders and of `send: exec`: results from the packets, and the JSON and qlog that programs leave.
 
 Nothing is known of such a program, so its flow is what its packets to the flow's port are: the sender's
 result has those that came to the queue, the receiver's those that left it.
@@ -17,13 +17,14 @@ import polars as pl
 
 from collectors.collector import BadRawError, Collector, Rows
 from collectors.packets import read_packets
+from collectors.qlog import read_qlog
 from collectors.reader import OFF_RATE, FlowResult, Reader, receiver_of
 from collectors.result import Interval, Result, rate_mbps
 from l4sbench.disk.plain import read_plain
 from l4sbench.disk.userfiles import short
 from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic import CODEPOINTS, FOLDER, Sender
-from l4sbench.traffic.exec import EXEC, Exec, json_file
+from l4sbench.traffic.exec import EXEC, Exec, json_file, qlog_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,9 @@ EARLY_S: Final = 0.1
 
 FREEZE_MS: Final = 200.0
 """A picture that stays for longer than this is frozen."""
+
+LEAST_RTT: Final = 0.5
+"""Part of the path's round-trip time below which no RTT of a qlog can be, however packets were timed."""
 
 _OF_FRAMES: Final = tuple(
     f"frames.{name}"
@@ -238,8 +242,8 @@ def _promised(
             yield side, raw / at / name
 
 
-def _read(path: Path) -> Any:
-    """Read what a program left. Raises BadRawError, without the path, if it is not JSON."""
+def _content(path: Path) -> bytes:
+    """Return what a program left. Raises BadRawError, without the path, if it cannot be read."""
     try:
         content = read_plain(path, _MOST_BYTES + 1)
     except FileNotFoundError:
@@ -248,6 +252,12 @@ def _read(path: Path) -> Any:
         raise BadRawError(f"({path.name}) cannot be read: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
         raise BadRawError(f"({path.name}) is larger than {_MOST_BYTES >> 20} MB")
+    return content
+
+
+def _read(path: Path) -> Any:
+    """Read what a program left. Raises BadRawError, without the path, if it is not JSON."""
+    content = _content(path)
     try:
         return json.loads(content)
     except RecursionError:
@@ -294,4 +304,29 @@ def _finite(value: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-ExecReader.collectors = (Collector("exec", "exec", parse_exec),)
+# ---- qlog
+def parse_qlog(trial: EndedTrial) -> Rows | None:
+    """Return table `qlog`: the state of senders over time by their qlogs; None in trials without any."""
+    cell, rows = trial.cell, []
+    for node, program in trial.programs.items():
+        for run in program.flows:
+            name = qlog_file(run.flow)
+            if run.kind.own_tool != EXEC or not any(f"{FOLDER}/{name}" in word for word in run.argv):
+                continue
+            try:
+                samples = read_qlog(
+                    _content(trial.raw / node / name),
+                    start_ms=run.start.ms,
+                    lasts_ms=run.seconds * 1e3,
+                    interval_ms=round(cell.sample_interval.ms),
+                    least_rtt_ms=LEAST_RTT * cell.shortest_rtt.ms,
+                )
+                rows += [
+                    {"flow": run.flow, "t_ms": one.at_ms, "group": run.group, **one.values} for one in samples
+                ]
+            except BadRawError as error:
+                raise BadRawError(f"the qlog of {run.flow} {error}") from error
+    return rows or None
+
+
+ExecReader.collectors = (Collector("exec", "exec", parse_exec), Collector("qlog", "qlog", parse_qlog))

@@ -222,6 +222,7 @@ def _sender_facts(sender: SenderEntry) -> Facts:
         ("in a matrix", f"{GROUP}: {{send: {sender.name}, cc: {first}}}, and capture: headers"),
         *((f"cc {own}", cc.about) for own, cc in stated.ccs.items()),
         ("codepoints", ", ".join(stated.codepoints)),
+        ("qlog", "yes" if stated.qlog else "no"),
         ("built", "yes" if sender.program.is_built else f"no; l4sbench senders build {sender.name}"),
         ("source", "; ".join(stated.sources)),
         ("file", str(sender.folder / SENDER_FILE)),

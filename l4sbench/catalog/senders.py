@@ -53,7 +53,7 @@ class StatedControl(Strict):
 
 
 class SenderFile(Strict):
-    """A `sender.yml`; of `codepoints` and `ccs` the first is the default."""
+    """A `sender.yml`; of `codepoints` and `ccs` the first is the default. With `qlog` it writes its qlog."""
 
     sender: _Name
     label: _Text
@@ -64,6 +64,7 @@ class SenderFile(Strict):
     build: Tool
     codepoints: Annotated[tuple[Literal["not-ect", "ect1", "ect0"], ...], Field(min_length=1)]
     ccs: Annotated[dict[_Name, StatedControl], Field(min_length=1)]
+    qlog: bool = False
 
 
 @dataclass(frozen=True)

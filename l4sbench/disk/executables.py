@@ -37,6 +37,7 @@ PLACEHOLDERS: Final[Mapping[str, str]] = MappingProxyType(
         "index": "number of the flow in its group, from 0",
         "interface": "the node's interface towards the path; a word of its own",
         "json": "path of a file for results as JSON",
+        "qlog": "path of a file for the sender's qlog",
     }
 )
 """Word in braces -> what a command has in its place."""

@@ -311,6 +311,11 @@ class Cell:
         return max([self.rtt, *others]) if others else self.rtt
 
     @property
+    def shortest_rtt(self) -> Duration:
+        """The shortest round-trip time during a trial, likewise."""
+        return min([self.rtt, *(cast("Duration", self.get(name)) for name in _rtts(self.given))])
+
+    @property
     def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
         """The factors `from` and `to` of every flow group, as `Topology.place` takes them."""
         return {group.name: group.nodes for group in self.groups}

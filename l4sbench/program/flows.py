@@ -90,6 +90,7 @@ def _flow(
         networks=(nodes[pair.sender].addresses[0].network, nodes[pair.receiver].addresses[0].network),
         sender=group.send if group.kind.has_controls else "",
         own_cc=placement.own_cc(group),
+        has_qlog=placement.has_qlog(group),
         handle=lambda program: placement.catalog.executable(program).handle,
         draw=draw,
     ), start

@@ -113,6 +113,10 @@ class Placement:
         control = self.catalog.sender(group.send).control(group.cc or "")
         return control.own if control else ""
 
+    def has_qlog(self, group: Group) -> bool:
+        """Return True if a group's sender writes a qlog."""
+        return group.kind.has_controls and self.catalog.sender(group.send).stated.qlog
+
     def on(self, node: str) -> Iterator[tuple[str, Placed]]:
         """Yield the groups that use a node, with the node's role in each."""
         for placed in self.groups:

@@ -168,6 +168,28 @@ class ExecTable(OfTrial):
     value = real("the number", null=False, minimum=None)
 
 
+class QlogTable(OfTrial):
+    """One row per valid trial, flow whose sender writes a qlog, and sampling interval with an event in it.
+
+    Values are the newest in the interval, as the sender reports them; packets do not confirm them.
+    """
+
+    flow = text("id of the flow", key=True)
+    t_ms = time("end of the interval")
+    group = text("flow group")
+    srtt_ms = real("smoothed RTT", "ms")
+    rttvar_ms = real("mean deviation of the RTT", "ms")
+    min_rtt_ms = real("minimum RTT", "ms")
+    cwnd_bytes = count("congestion window", "bytes", null=True)
+    ssthresh_bytes = count("slow start threshold", "bytes", null=True)
+    inflight_bytes = count("bytes under way", "bytes", null=True)
+    pacing_mbps = real("pacing rate", "Mbit/s")
+    lost_packets = count("packets declared lost so far", "packets", null=True)
+    ect0_packets = count("packets with ECT(0) that the receiver reports so far", "packets", null=True)
+    ect1_packets = count("the same with ECT(1)", "packets", null=True)
+    ce_packets = count("the same with CE", "packets", null=True)
+
+
 class SocketsTable(OfTrial):
     """One row per trial, node, flow and sample of its TCP socket (TCP_INFO by netlink or `ss`).
 
@@ -476,6 +498,7 @@ SCHEMAS: Final[Mapping[str, type[dy.Schema]]] = {
     "requests": RequestsTable,
     "flent": FlentTable,
     "exec": ExecTable,
+    "qlog": QlogTable,
     "sockets": SocketsTable,
     "queues": QueuesTable,
     "packets": PacketsTable,

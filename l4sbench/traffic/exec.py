@@ -73,7 +73,8 @@ class Exec(Send):
             if text is None:
                 return ()
             command, json = command_of(text), json_path(flow, side)
-            filled = command.filled({**values, "interface": f"@{network}", "json": json})
+            own = {"interface": f"@{network}", "json": json, "qlog": qlog_path(flow)}
+            filled = command.filled({**values, **own})
             return program_argv(flow, command.program, filled)
 
         at_sender, at_receiver = flow.networks
@@ -102,6 +103,11 @@ def json_path(flow: Flow, side: str) -> str:
     return f"{FOLDER}/{json_file(flow.id, side)}"
 
 
+def qlog_path(flow: Flow) -> str:
+    """Return the path of a sender's qlog as a word of its command."""
+    return f"{FOLDER}/{qlog_file(flow.id)}"
+
+
 def measured_by_packets(asked: Asked, what: str) -> Iterator[Problem]:
     """Yield the problem of a trial that keeps no packets, by which flows of such programs are measured."""
     if not asked.captured:
@@ -112,3 +118,8 @@ def measured_by_packets(asked: Asked, what: str) -> Iterator[Problem]:
 def json_file(flow: str, side: str) -> str:
     """Return the raw file in which a program leaves its JSON; `side`: sender, receiver."""
     return f"flow-{flow}.{side}.json"
+
+
+def qlog_file(flow: str) -> str:
+    """Return the raw file in which a sender leaves its qlog."""
+    return f"flow-{flow}.sender.sqlog"

@@ -48,6 +48,7 @@ class Flow:
         kernel_cc: Kernel name of its congestion control; empty if the kernel's TCP does not send it.
         sender: Name of its sender; empty if it is of a kind of traffic.
         own_cc: Name that its sender has for its congestion control; empty without a sender.
+        has_qlog: True if its sender writes a qlog.
         length: How long it lasts.
         index: Number in its group, from 0.
         family: Version of IP of its packets.
@@ -65,6 +66,7 @@ class Flow:
     length: Duration
     sender: str = ""
     own_cc: str = ""
+    has_qlog: bool = False
     index: int = 0
     family: Family = Family.IPV4
     bottleneck: Rate = Rate(1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.traffic.exec import EXEC, json_path, measured_by_packets, program_argv
+from l4sbench.traffic.exec import EXEC, json_path, measured_by_packets, program_argv, qlog_path
 from l4sbench.traffic.send import CODEPOINT, FlowCommands, Ready, Send, shared
 from l4sbench.traffic.tools import seconds
 
@@ -43,7 +43,9 @@ class Sender(Send):
         del tool
         place = ("--address", flow.address, "--port", str(flow.port))
         how = ("--cc", flow.own_cc, "--codepoint", self.codepoint or "")
-        sends = ("send", *place, "--seconds", seconds(flow.length), *how, "--json", json_path(flow, "sender"))
+        log = ("--qlog", qlog_path(flow)) if flow.has_qlog else ()
+        left = ("--json", json_path(flow, "sender"), *log)
+        sends = ("send", *place, "--seconds", seconds(flow.length), *how, *left)
         receives = ("receive", *place, "--json", json_path(flow, "receiver"))
         program = f"{PROGRAM}{flow.sender}"
         return FlowCommands(

@@ -21,9 +21,9 @@ from l4sbench.errors import InputError
 from l4sbench.facts.factors import COLUMN_ENDS, name_of
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
+from reports.figures.programs import LOGGED, of_programs
 from reports.figures.style import DASHES, Theme, config
 from reports.result.labels import Setting
-from reports.result.load import OF_PROGRAMS
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class StatePanel:
-    """State that congestion controls report, as their catalog entries put it together.
+    """State that congestion controls or qlogs report, as catalog entries put it together.
 
     Attributes:
         title: With the unit.
@@ -83,7 +83,7 @@ class TrialSeries:
             of the samples in the bin), `cwnd_packets` (likewise), `ce_percent` (of the packets delivered in
             the bin, as the sender counts; None where none was).
         queue: `t_s`, `queue` (the measure in words), `delay_ms` (mean of the samples in the bin).
-        panels: State that the senders' congestion controls report.
+        panels: State that the senders report.
         bin_ms: Width of a bin.
         warmup_s: Length of the warm-up.
         end_s: End of the measured time.
@@ -159,7 +159,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
     wanted = [state_of(_ccs(about)) for about in abouts]
     state = {name for own in wanted for columns in own.values() for name in columns}
     sockets = _samples(tables, "sockets", frame, {*_SOCKETS, *state}).sort("at", "flow", "side", "t_ms")
-    programs = _of_programs(tables, frame, sockets)
+    programs = of_programs(tables, frame, sockets)
     names = _group_names(
         tables, abouts, pl.concat([own.select("at", "group") for own in (sockets, programs)])
     )
@@ -178,6 +178,8 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         _ByTrial(_queue(_samples(tables, "queues", frame, columns))),
     )
     panels = _panels(wanted, sockets)
+    for at, own in _logged(programs):
+        panels.setdefault(at, []).append(own)
     legends = _ByTrial(names.select("at", "name"))
     for at, (about, span) in enumerate(zip(abouts, spans, strict=True)):
         flows, queue = (frames.of(at) for frames in by_trial)
@@ -282,51 +284,6 @@ def _cell_words(tables: RunTables, labels: Mapping[str, str], about: Mapping[str
     return ", ".join([labels.get(about["aqm"], about["aqm"]), *map(str, settings)])
 
 
-def _of_programs(tables: RunTables, spans: pl.DataFrame, sockets: pl.DataFrame) -> pl.DataFrame:
-    """Return goodput and marks per bin of flows of users' programs whose sockets nobody samples.
-
-    They are counted by their packets, as they leave the bottleneck; in a bin without any they are zero.
-    """
-    nothing = pl.DataFrame(schema={"at": pl.UInt32, "group": pl.String, **_COUNTED})
-    places = spans.select("at", "cell", "trial", "end_s", pl.col("bin_ms").alias("wide"))
-    keys = ["cell", "trial", "flow"]
-    own = tables.flows.filter(OF_PROGRAMS).select(*keys).join(places, on=keys[:2])
-    own = own.join(sockets.select("at", "flow").unique(), on=["at", "flow"], how="anti")
-    if own.is_empty():
-        return nothing
-    left_ms, arrived = pl.col("t_ms") + pl.col("sojourn_ms").fill_null(0.0), ~pl.col("lost")
-    by = ["at", "group", "flow"]
-    counted = (
-        tables.scan("packets")
-        .join(own.lazy(), on=keys)
-        .with_columns((left_ms / pl.col("wide")).ceil().cast(pl.Int64).alias("bin"))
-        .filter(pl.col("bin") * pl.col("wide") <= pl.col("end_s") * 1000)
-        .group_by(*by, "wide", "bin")
-        .agg(
-            (pl.col("payload_bytes").filter(arrived).sum() * 8 / 1000).alias("kilobits"),
-            (pl.col("marked").filter(arrived).mean() * 100).alias("ce_percent"),
-        )
-        .collect()
-    )
-    ends = pl.int_ranges(pl.col("bin").min(), pl.col("bin").max() + 1)
-    every = counted.group_by(*by, "wide").agg(ends.first().alias("bin")).explode("bin")
-    found = every.join(counted, on=[*by, "wide", "bin"], how="left").select(
-        *by,
-        (pl.col("bin") * pl.col("wide")).alias("bin_ms"),
-        (pl.col("kilobits").fill_null(0.0) / pl.col("wide")).alias("goodput_mbps"),
-        "ce_percent",
-    )
-    return found.select(nothing.columns).cast(nothing.schema)
-
-
-_COUNTED: Final[Mapping[str, type[pl.DataType]]] = {
-    "flow": pl.String,
-    "bin_ms": pl.Int64,
-    "goodput_mbps": pl.Float64,
-    "ce_percent": pl.Float64,
-}
-
-
 def _flows(sockets: pl.DataFrame, programs: pl.DataFrame) -> pl.DataFrame:
     """Compute differences of counters and means of samples per flow and bin; a bin is named by its end.
 
@@ -420,6 +377,24 @@ def _panels(
             for at in trials:
                 found.setdefault(at, []).append(StatePanel(title, words, of_trials.of(at)))
     return found
+
+
+def _logged(programs: pl.DataFrame) -> Iterator[tuple[int, StatePanel]]:
+    """Yield the panels of what senders' qlogs have beside RTT and window, with the place of their trial."""
+    for column, title in LOGGED.items():
+        rows = programs.filter(pl.col(column).is_not_null().any().over("at", "flow")).select(
+            "at",
+            (pl.col("bin_ms") / 1000).alias("t_s"),
+            "group",
+            "flow",
+            pl.lit(title).alias("line"),
+            (pl.col("flow") + " " + pl.lit(title)).alias("name"),
+            pl.col(column).round(3).alias("value"),
+        )
+        for (at,), own in rows.partition_by(
+            "at", as_dict=True, include_key=False, maintain_order=True
+        ).items():
+            yield at, StatePanel(title, False, own)
 
 
 def _present(columns: Mapping[str, str], reported: Mapping[str, bool]) -> Iterator[tuple[str, str]]:

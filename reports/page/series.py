@@ -63,11 +63,10 @@ def digest(tables: RunTables) -> str:
     """Return a digest that changes with the tables and with the code, on which `scripts` depends."""
     found = hashlib.sha256(_json(sorted(tables.cells or ())).encode())
     # by its path, as importing it takes longer than all the rest of a page whose series are there already
-    own = [Path(__file__), Path(__file__).parents[1] / "figures" / "series.py"]
-    for path in (
-        *(tables.folder / f"{name}.parquet" for name in ("trials", "flows", "sockets", "queues", "catalog")),
-        *own,
-    ):
+    figures = Path(__file__).parents[1] / "figures"
+    own = [Path(__file__), figures / "series.py", figures / "programs.py"]
+    parts = ("trials", "flows", "sockets", "qlog", "queues", "catalog")
+    for path in (*(tables.folder / f"{name}.parquet" for name in parts), *own):
         if not is_plain(path):
             found.update(b"0\n")
             continue

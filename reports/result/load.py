@@ -133,6 +133,7 @@ class RunTables:
     requests = _table("requests")
     flent = _table("flent")
     exec = _table("exec")
+    qlog = _table("qlog")
     sockets = _table("sockets")
     queues = _table("queues")
     packet_flows = _table("packet_flows")

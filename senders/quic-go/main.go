@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -30,6 +31,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlog"
+	"github.com/quic-go/quic-go/qlogwriter"
 )
 
 const (
@@ -38,6 +41,7 @@ const (
 	windowBytes = 64 << 20
 	chunkBytes  = 64 << 10
 	lastWords   = 50 * time.Millisecond
+	logEvery    = 10 * time.Millisecond
 )
 
 // errCannot marks a request that this sender cannot meet, as opposed to one that failed.
@@ -129,8 +133,14 @@ func send(o options) (any, error) {
 		return nil, err
 	}
 	transport := &quic.Transport{Conn: socket}
+	using := config()
+	if place := o.named["qlog"]; place != "" {
+		if using.Tracer, err = tracer(place); err != nil {
+			return nil, err
+		}
+	}
 	trusting := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}
-	connection, err := transport.Dial(until, to, trusting, config())
+	connection, err := transport.Dial(until, to, trusting, using)
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +172,61 @@ func send(o options) (any, error) {
 			"smoothed": float64(all.SmoothedRTT) / 1e6,
 		},
 	}, nil
+}
+
+// buffered is a file that is written in large pieces.
+type buffered struct {
+	*bufio.Writer
+	file *os.File
+}
+
+func (b buffered) Close() error { return errors.Join(b.Flush(), b.file.Close()) }
+
+// tracer returns what gives a connection its qlog.
+func tracer(place string) (func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace, error) {
+	file, err := os.Create(place)
+	if err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, isClient bool, id quic.ConnectionID) qlogwriter.Trace {
+		all := qlogwriter.NewConnectionFileSeq(buffered{bufio.NewWriter(file), file}, isClient, id)
+		go all.Run()
+		return thinTrace{all}
+	}, nil
+}
+
+// thinTrace leaves out most events, as a log of every packet is as large as the traffic.
+type thinTrace struct{ qlogwriter.Trace }
+
+func (t thinTrace) AddProducer() qlogwriter.Recorder {
+	return &thinRecorder{Recorder: t.Trace.AddProducer()}
+}
+
+type thinRecorder struct {
+	qlogwriter.Recorder
+	due   time.Time
+	marks uint64
+}
+
+// RecordEvent keeps losses, metrics every 10 ms, and of packets those whose ACK has new marks.
+func (r *thinRecorder) RecordEvent(event qlogwriter.Event) {
+	switch of := event.(type) {
+	case qlog.PacketLost:
+		r.Recorder.RecordEvent(of)
+	case qlog.MetricsUpdated:
+		if now := time.Now(); !now.Before(r.due) {
+			r.due = now.Add(logEvery)
+			r.Recorder.RecordEvent(of)
+		}
+	case qlog.PacketReceived:
+		for _, frame := range of.Frames {
+			if ack, is := frame.Frame.(*qlog.AckFrame); is && ack.ECNCE > r.marks {
+				r.marks = ack.ECNCE
+				of.Frames = []qlog.Frame{frame}
+				r.Recorder.RecordEvent(of)
+			}
+		}
+	}
 }
 
 func receive(o options) (any, error) {

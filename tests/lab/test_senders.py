@@ -71,7 +71,14 @@ def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) ->
     assert all(packets > 5 for packets in marks)
     packets = tables.packet_flows.filter(group="l4s")
     assert (packets["lost_packets"] < 0.02 * packets["data_packets"]).all()  # those of its start
-    assert captures(run(tmp_path, flows, new=True)) == captures(ended)
+    log = tables.qlog.join(without, on="cell", how="anti").group_by("cell").agg(pl.all().last())
+    marked = tables.flows.join(log, on="cell").filter(group="l4s")
+    assert (
+        (marked["delivered_ce_packets"] - marked["ce_packets"]).is_between(0, 5).all()
+    )  # the last are under way
+    again = run(tmp_path, flows, new=True)
+    assert captures(again) == captures(ended)
+    assert reports(again) == reports(ended)
 
 
 @pytest.mark.long
@@ -87,6 +94,8 @@ def test_quinn_fills_a_link_and_repeats(lab: Lab, tmp_path: Path, send: str, los
     assert 8 < tables.flows["goodput_mbps"].item() < 10
     packets = tables.packet_flows.row(0, named=True)
     assert packets["lost_packets"] < losses * packets["data_packets"]
+    assert tables.qlog["srtt_ms"].min() > 10  # type: ignore[operator]
+    assert tables.qlog["lost_packets"].max() == pytest.approx(packets["lost_packets"], rel=0.1, abs=10)
     assert captures(run(tmp_path, flows, new=True)) == captures(ended)
 
 
@@ -281,5 +290,6 @@ def captures(ended: api.EndedRun) -> dict[str, bytes]:
 
 
 def reports(ended: api.EndedRun) -> dict[str, bytes]:
-    """Return what senders reported in a run's trials, by the files' names."""
-    return {path.name: path.read_bytes() for path in ended.path.glob("cells/*/1-*/raw/*/flow-*er.json")}
+    """Return what senders reported in a run's trials, by cell and the files' names."""
+    found = ended.path.glob("cells/*/1-*/raw/*/flow-*er.*[ng]")  # .json and .sqlog
+    return {f"{path.parts[-5]} {path.name}": path.read_bytes() for path in found}

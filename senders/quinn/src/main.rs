@@ -7,6 +7,8 @@
 //! two trials with the same seed do the same.
 use std::collections::HashMap;
 use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{interval, timeout, timeout_at};
 
 type Failure = Box<dyn Error>;
 
@@ -24,6 +26,8 @@ const NAME: &str = "l4sbench";
 const CANNOT: u8 = 127;
 const WINDOW_BYTES: u32 = 64 << 20;
 const CHUNK: [u8; 1 << 16] = [0; 1 << 16];
+const RS: char = '\x1e'; // RFC 7464
+const LOG_EVERY: Duration = Duration::from_millis(10);
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// A request that this sender cannot meet, as opposed to one that failed.
@@ -91,7 +95,8 @@ fn endpoint(socket: UdpSocket, server: Option<ServerConfig>) -> Result<Endpoint,
 }
 
 async fn send(options: &Options) -> Result<String, Failure> {
-    let ends = Instant::now() + Duration::from_secs_f64(options.text("seconds")?.parse()?);
+    let begins = Instant::now();
+    let ends = begins + Duration::from_secs_f64(options.text("seconds")?.parse()?);
     if options.text("codepoint")? != "ect0" {
         return Err(Cannot("quinn sends ECT(0) and no other codepoint".into()).into());
     }
@@ -115,13 +120,45 @@ async fn send(options: &Options) -> Result<String, Failure> {
             }
         }
     };
-    if let Ok(error) = timeout_at(ends.into(), writing).await {
-        return Err(error.into());
+    let logging = async {
+        match options.named.get("qlog") {
+            Some(place) => log(&connection, begins, place).await,
+            None => std::future::pending().await,
+        }
+    };
+    let working = async {
+        tokio::select! {
+            error = writing => Err(Failure::from(error)),
+            ended = logging => ended.map_err(Failure::from),
+        }
+    };
+    if let Ok(ended) = timeout_at(ends.into(), working).await {
+        ended?;
     }
     let report = report(&connection);
     connection.close(VarInt::from_u32(0), b"");
     let _ = timeout(LAST_WORDS, endpoint.wait_idle()).await;
     Ok(report)
+}
+
+/// Writes a qlog until it is dropped, from quinn's statistics: its own has RTTs in seconds, where the
+/// draft has milliseconds, and every packet.
+async fn log(connection: &Connection, begins: Instant, place: &str) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(place)?);
+    let about = r#""file_schema":"urn:ietf:params:qlog:file:sequential","serialization_format":"application/qlog+json-seq""#;
+    writeln!(out, r#"{RS}{{{about},"trace":{{"vantage_point":{{"type":"client"}}}}}}"#)?;
+    let (mut ticks, mut lost) = (interval(LOG_EVERY), 0);
+    loop {
+        ticks.tick().await;
+        let (path, ms) = (connection.stats().path, begins.elapsed().as_secs_f64() * 1e3);
+        for _ in lost..path.lost_packets {
+            writeln!(out, r#"{RS}{{"time":{ms:.3},"name":"quic:packet_lost","data":{{}}}}"#)?;
+        }
+        lost = path.lost_packets;
+        let (rtt, window) = (path.rtt.as_secs_f64() * 1e3, path.cwnd);
+        let data = format!(r#"{{"smoothed_rtt":{rtt:.3},"congestion_window":{window}}}"#);
+        writeln!(out, r#"{RS}{{"time":{ms:.3},"name":"quic:recovery_metrics_updated","data":{data}}}"#)?;
+    }
 }
 
 fn report(connection: &Connection) -> String {

@@ -59,7 +59,7 @@ def test_all_tables_of_a_run(run: Run, captured: Load, catalog: Catalog) -> None
     for table in tables.OF_TRIALS:
         frame = read(run, table)
         # of trials in real time, with events, with requests, with tests of flent, with programs of a user
-        if table in {"lateness", "events", "requests", "flent", "exec"}:
+        if table in {"lateness", "events", "requests", "flent", "exec", "qlog"}:
             assert not frame.height
             continue
         assert frame["cell"].n_unique() == (1 if table.startswith(OF_CAPTURES) else 3), table
@@ -157,7 +157,7 @@ def test_what_is_gone_from_the_store_is_gone_from_the_tables(
     collect(run, catalog)
     shutil.rmtree(folder)
     assert collect(run, catalog) == Collected(0, 1)
-    rare = (*OF_CAPTURES, "lateness", "events", "requests", "flent", "exec")
+    rare = (*OF_CAPTURES, "lateness", "events", "requests", "flent", "exec", "qlog")
     there = [table for table in tables.OF_TRIALS if not table.startswith(rare)]
     assert {read(run, table)["trial"].max() for table in there} == {1}
 

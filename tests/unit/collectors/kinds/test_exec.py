@@ -15,10 +15,12 @@ import polars as pl
 import pytest
 
 from collectors.assemble import rows_of
+from collectors.collector import BadRawError
 from collectors.flows import read_flows
-from collectors.kinds.exec import parse_exec
+from collectors.kinds.exec import parse_exec, parse_qlog
 from collectors.packets import parse_codepoints, parse_packet_flows
 from collectors.traffic import parse_flows, parse_intervals
+from l4sbench import tables
 from l4sbench.facts.cell import Cell
 from l4sbench.facts.faults import Fault, FaultKind
 from tests.captured import CapturedTrial, captured_trial
@@ -211,3 +213,68 @@ def test_frames_that_packets_disprove_make_a_trial_invalid(
 def report_frames(trial: CapturedTrial, changes: dict[str, Any]) -> None:
     frames = {name: value for name, value in (FRAMES | changes).items() if value is not None}
     (trial.raw / "rx-l4s/flow-l4s-0.receiver.json").write_text(json.dumps({"frames": frames}))
+
+
+# ---- qlog
+QLOG = Path(__file__).parents[3] / "cases" / "qlog" / "quic-go.sqlog"
+
+
+def with_qlog(trial: CapturedTrial) -> tuple[CapturedTrial, Path]:
+    """Return the trial as one whose sender is to write a qlog, and the file of that."""
+    programs = {
+        node: replace(
+            program,
+            flows=tuple(
+                replace(run, argv=(*run.argv, f"%folder/flow-{run.flow}.sender.sqlog")) for run in own
+            ),
+        )
+        for node, program in trial.programs.items()
+        for own in [program.flows]
+    }
+    return replace(trial, programs=programs), trial.raw / "tx-l4s/flow-l4s-0.sender.sqlog"
+
+
+def test_a_qlog_has_rows_that_match_their_schema(trial: CapturedTrial) -> None:
+    assert parse_qlog(trial.ended) is None
+    own, file = with_qlog(trial)
+    shutil.copyfile(QLOG, file)
+    assert own.faults() == []
+    frames, problems = rows_of(own.ended)
+    assert problems == []
+    log = tables.conform("qlog", frames["qlog"])
+    assert log["flow"].unique().to_list() == ["l4s-0"]
+    assert (log["t_ms"].diff().drop_nulls() == 100).all()
+    assert log["cwnd_bytes"].null_count() == 0
+    assert log["ssthresh_bytes"].null_count() == log.height
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "the qlog of l4s-0 (flow-l4s-0.sender.sqlog) is missing"),
+        (b"", "the qlog of l4s-0 is empty"),
+        (
+            QLOG.read_bytes().replace(b'"smoothed_rtt":', b'"smoothed_rtt":1e-3,"x":'),
+            "the qlog of l4s-0 has a smoothed",
+        ),
+    ],
+)
+def test_a_bad_qlog_costs_its_table_and_no_other(
+    trial: CapturedTrial, content: bytes | None, message: str
+) -> None:
+    own, file = with_qlog(trial)
+    if content is not None:
+        file.write_bytes(content)
+    assert own.faults() == []
+    frames, (problem,) = rows_of(own.ended)
+    assert problem.startswith(message)
+    assert frames["trials"]["flags"].to_list() == [["unread-qlog"]]
+    assert "qlog" not in frames
+    assert frames["exec"].height
+
+
+def test_no_link_is_followed_to_a_qlog(trial: CapturedTrial) -> None:
+    own, file = with_qlog(trial)
+    file.symlink_to(QLOG)
+    with pytest.raises(BadRawError, match="cannot be read"):
+        parse_qlog(own.ended)

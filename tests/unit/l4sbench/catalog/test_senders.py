@@ -108,12 +108,21 @@ def test_commands_follow_the_contract(tmp_path: Path) -> None:
     (server,) = (one for node in of_nodes.values() for one in node.servers if one.id == "l4s-0")
     assert " ".join(run.argv) == (
         f"%exec/{handle} send --address 10.0.5.100 --port 5001 --seconds {run.seconds:g} "
-        "--cc bbr --codepoint ect0 --json %folder/flow-l4s-0.sender.json"
+        "--cc bbr --codepoint ect0 --json %folder/flow-l4s-0.sender.json "
+        "--qlog %folder/flow-l4s-0.sender.sqlog"
     )
     assert " ".join(server.argv) == (
         f"%exec/{handle} receive --address 10.0.5.100 --port 5001 --json %folder/flow-l4s-0.receiver.json"
     )
     assert run.cc == run.ecn == ""
+
+
+def test_only_senders_that_write_a_qlog_are_asked_for_one(tmp_path: Path) -> None:
+    matrix = Matrix.load(with_sender(tmp_path, "pion"))
+    (cell,) = matrix.cells
+    of_nodes = programs(cell, topology("line6"), matrix.catalog, draw_conditions(cell, 7, LAB))
+    (run,) = (run for node in of_nodes.values() for run in node.flows if run.flow == "l4s-0")
+    assert run.argv[-2:] == ("--json", "%folder/flow-l4s-0.sender.json")
 
 
 def test_packets_must_be_kept(tmp_path: Path) -> None:

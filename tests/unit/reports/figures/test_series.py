@@ -265,6 +265,7 @@ def test_flows_of_programs_are_counted_by_their_packets(make: Make, tmp_path: Pa
         write(tables.folder, name, own)
     found = trial_series(load(tmp_path), "cell-0000", 1, points=600)
     assert found.groups == ("l4s: exec",)
+    assert found.panels == ()
     assert found.bin_ms == 100
     bins = found.flows.select("t_s", "goodput_mbps", "ce_percent").rows()
     assert bins == [
@@ -275,4 +276,23 @@ def test_flows_of_programs_are_counted_by_their_packets(make: Make, tmp_path: Pa
         (0.5, 0.1, 0.0),
     ]
     assert found.flows["srtt_ms"].null_count() == 5
+    json.dumps(specification(time_series(found)))
+    log = [(100, 20.0, 2500, None), (300, 30.0, 5000, 2), (400, 40.0, None, 5)]
+    logged = [
+        {**key, "t_ms": t, "srtt_ms": srtt, "cwnd_bytes": cwnd, "inflight_bytes": cwnd, "lost_packets": lost}
+        for t, srtt, cwnd, lost in log
+    ]
+    write(tables.folder, "qlog", logged)
+    found = trial_series(load(tmp_path), "cell-0000", 1, points=600)
+    assert found.flows.select("srtt_ms", "cwnd_packets").rows() == [
+        (20.0, 2.0),
+        (None, None),
+        (30.0, 4.0),
+        (40.0, None),
+        (None, None),
+    ]
+    assert {panel.title: panel.rows["value"].to_list() for panel in found.panels} == {
+        "in flight, packets": [2.0, None, 4.0, None, None],
+        "lost, packets": [0.0, None, 2.0, 3.0, None],
+    }
     json.dumps(specification(time_series(found)))
