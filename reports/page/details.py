@@ -22,6 +22,7 @@ from l4sbench.catalog.describe import amount
 from l4sbench.tables import columns
 from reports.render.words import GLYPHS, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
+from reports.result.frames import DELAY, FREEZES, MEDIAN
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
 from reports.result.measured import own_numbers
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from reports.result.judging import JudgedSide
     from reports.result.labels import Setting
     from reports.result.load import RunTables
-    from reports.result.measured import MeasuredCell, Measurements
+    from reports.result.measured import MeasuredCell, MeasuredGroup, Measurements
     from reports.result.rules import Rule
     from reports.result.verdicts import JudgedCell
 
@@ -171,9 +172,21 @@ def _measured(cell: MeasuredCell, factors: Factors) -> dict[str, object]:
                 "delay": _estimate(group.delay),
                 "sojourn": _estimate(group.sojourn),
                 "sojourn_p99": _estimate(group.sojourn_p99),
+                **(_frames(group) if group.frames else {}),
             }
             for group in cell.groups
         ],
+    }
+
+
+def _frames(group: MeasuredGroup) -> dict[str, object]:
+    """Return the verdict on a group's frames, and what it is made from."""
+    return {
+        "frames": str(group.frames),
+        "frame_p50": _estimate(group.own.get(MEDIAN)),
+        "frame_p95": _estimate(group.own.get(DELAY)),
+        "frame_rate": _estimate(group.frame_rate),
+        "freezes": _estimate(group.own.get(FREEZES)),
     }
 
 

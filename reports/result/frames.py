@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reports.result.stats import Estimate
 
 FILE: Final = Path(__file__).with_suffix(".yml")
+MEDIAN: Final = "receiver frames.delay_ms.p50"
 DELAY: Final = "receiver frames.delay_ms.p95"
 FREEZES: Final = "receiver frames.freezes"
 """Names of numbers in `MeasuredGroup.own`, which programs report by docs/exec.md."""

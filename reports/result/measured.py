@@ -88,6 +88,7 @@ class MeasuredGroup:
         own: Numbers that its own programs reported, by side and name: `sender rtt_ms.smoothed`. Each is a
             mean over flows, and over the items of a list.
         frames: The verdict on its frames, of media.
+        frame_rate: Whole frames per second, of media, mean over its flows.
     """
 
     name: str
@@ -99,6 +100,7 @@ class MeasuredGroup:
     sojourn_p99: Estimate | None
     own: Mapping[str, Estimate]
     frames: FrameVerdict | None = None
+    frame_rate: Estimate | None = None
 
     @property
     def numbers(self) -> Mapping[str, Estimate]:
@@ -109,6 +111,7 @@ class MeasuredGroup:
             "delay_ms": self.delay,
             "sojourn_ms": self.sojourn,
             "sojourn_p99_ms": self.sojourn_p99,
+            "frame_rate_hz": self.frame_rate,
         }
         return {name: found for name, found in known.items() if found is not None} | dict(self.own)
 
@@ -189,14 +192,20 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
         .agg((pl.col("status") == "ok").sum().alias("ok"), (pl.col("status") != "ok").sum().alias("out"))
         .iter_rows()
     }
-    got, own = _got(tables), _own(tables)
+    got, own, frame_rates = _got(tables), _own(tables), _frame_rates(tables)
     cells = [
         MeasuredCell(
             cell,
             labels[cell],
             *counts[cell],
             tuple(
-                _group(group, about, got.get((cell, group), {}), own.get((cell, group), {}))
+                _group(
+                    group,
+                    about,
+                    got.get((cell, group), {}),
+                    own.get((cell, group), {}),
+                    frame_rates.get((cell, group)),
+                )
                 for group in groups
                 if group in groups_of(about)
             ),
@@ -300,14 +309,29 @@ def _got(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:
     }
 
 
+def _frame_rates(tables: RunTables) -> dict[tuple[str, str], list[float]]:
+    """Return the rate of whole frames in every valid trial by cell and group, of groups that report them."""
+    whole = _reported(tables).filter((pl.col("side") == "receiver") & (pl.col("key") == "frames.whole"))
+    keys = ["cell", "trial", "flow"]
+    lasted = whole.join(tables.flows.select(*keys, "seconds").filter(pl.col("seconds") > 0), on=keys)
+    per_trial = lasted.group_by("cell", "group", "trial", maintain_order=True).agg(
+        (pl.col("value") / pl.col("seconds")).mean()
+    )
+    rows = per_trial.group_by("cell", "group", maintain_order=True).agg("value")
+    return {(cell, group): values for cell, group, values in rows.iter_rows()}
+
+
+def _reported(tables: RunTables) -> pl.DataFrame:
+    try:
+        return tables.exec
+    except InputError:  # older tables
+        return empty("exec")
+
+
 def _own(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Return one value per valid trial of the numbers that programs reported, by cell and group."""
-    try:
-        reported = tables.exec
-    except InputError:  # older tables
-        reported = empty("exec")
     keys = ["cell", "group", "side", "key"]
-    per_trial = reported.group_by(*keys, "trial", maintain_order=True).agg(pl.col("value").mean())
+    per_trial = _reported(tables).group_by(*keys, "trial", maintain_order=True).agg(pl.col("value").mean())
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     rows = (
         per_trial.group_by(keys, maintain_order=True)
@@ -320,7 +344,11 @@ def _own(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:
 
 
 def _group(
-    name: str, about: Factors, got: Mapping[str, list[float]], own: Mapping[str, list[float]]
+    name: str,
+    about: Factors,
+    got: Mapping[str, list[float]],
+    own: Mapping[str, list[float]],
+    frame_rates: list[float] | None,
 ) -> MeasuredGroup:
     rate_mbps = about["rate_mbps"].amount
     mbps = got.get("goodput_mbps")
@@ -342,4 +370,5 @@ def _group(
         sojourn_p99=p99,
         own=reported,
         frames=judge_frames(reported, share, fair_percent),
+        frame_rate=estimate(frame_rates) if frame_rates else None,
     )

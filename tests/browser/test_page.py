@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,8 +19,10 @@ from collectors.assemble import collect
 from l4sbench.catalog import Catalog
 from l4sbench.store import Run
 from reports.page import Heading, write
+from reports.result.frames import DELAY, FREEZES, MEDIAN, FrameVerdict, Picture
 from reports.result.load import RunTables, load
 from reports.result.measured import measure
+from reports.result.stats import estimate
 from tests.browser import runs
 from tests.browser.conftest import HEADING, Open, page_of
 from tests.captured import captured_trial
@@ -309,6 +312,30 @@ def test_a_run_without_verdicts(visit: Open, small: RunTables, tmp_path: Path) -
     expect(page.locator("#cell .charts canvas, #cell .charts svg").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#cell")).to_be_hidden()
+
+
+def test_media_has_a_verdict_on_its_frames(visit: Open, small: RunTables, tmp_path: Path) -> None:
+    found = measure(small)
+    delays = {MEDIAN: estimate([30.0, 31.0]), DELAY: estimate([160.0, 161.0])}
+    media: dict[str, Any] = {
+        "own": delays | {FREEZES: estimate([2.0, 2.0])},
+        "frames": FrameVerdict((Picture.FROZEN, Picture.LATE), "frames1 v1"),
+        "frame_rate": estimate([29.0, 29.0]),
+    }
+    cells = tuple(
+        replace(
+            cell, groups=tuple(replace(one, **media) if one.name == "l4s" else one for one in cell.groups)
+        )
+        for cell in found.cells
+    )
+    page = visit(path=write(small, replace(found, cells=cells), HEADING, tmp_path / "report"))
+    for words in ("frame p50 ms", "frame p95 ms", "frames/s", "freezes", "Frames"):
+        expect(page.locator("#find-list thead")).to_contain_text(words)
+    expect(page.locator("#find-list tbody tr").first).to_contain_text("frozen, late")
+    expect(page.locator("#find-list tbody tr").nth(1)).not_to_contain_text("frozen")
+    page.locator("#find-list a").first.click()
+    for words in ("frozen, late", "95 % of l4s's frames", "freezes in a trial"):
+        expect(page.locator("#cell .numbers")).to_contain_text(words)
 
 
 def test_links_to_raw_files_and_captures(visit: Open, tmp_path: Path) -> None:

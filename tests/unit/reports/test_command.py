@@ -293,10 +293,10 @@ def without_rule(run: Path) -> None:
     (run / "matrix.yaml").write_text(MATRIX.replace("pam25", "none"), encoding="utf-8")
 
 
-def report_numbers(run: Path, numbers: Mapping[str, Sequence[float]]) -> None:
-    """Write what the L4S group's sender reported in the trials of every cell, by names."""
+def report_numbers(run: Path, numbers: Mapping[str, Sequence[float]], side: str = "sender") -> None:
+    """Write what the L4S group's sender or receiver reported in the trials of every cell, by names."""
     cells = pl.read_parquet(run / "tables" / "trials.parquet")["cell"].unique().sort()
-    about = {"flow": "l4s-0", "side": "sender", "item": 1, "group": "l4s"}
+    about = {"flow": "l4s-0", "side": side, "item": 1, "group": "l4s"}
     rows = [
         {"cell": cell, "trial": trial, "key": key, "value": value, **about}
         for cell in cells
@@ -362,6 +362,22 @@ def test_what_an_earlier_rule_left_is_removed(run: Path, capsys: pytest.CaptureF
     assert main(["report", str(run)]) == 0
     assert {path.name for path in report.iterdir()} == decided | {"notes.md"}
     capsys.readouterr()
+
+
+def test_media_has_its_frames_on_the_page(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_rule(run)
+    path = run / "tables" / "flows.parquet"
+    flows = pl.read_parquet(path).with_columns(pl.lit(60.0).alias("seconds"))
+    tables.write("flows", [tables.conform("flows", flows).lazy()], path)
+    delays = {"frames.delay_ms.p50": [40.0] * 3, "frames.delay_ms.p95": [90.0, 91.0, 92.0]}
+    report_numbers(run, {**delays, "frames.freezes": [0.0] * 3, "frames.whole": [1800.0] * 3}, "receiver")
+    assert main(["report", str(run)]) == 0
+    assert "smooth" in capsys.readouterr().out
+    text = (run / "report" / "index.html").read_text(encoding="utf-8")
+    assert '"frames":"smooth","frame_p50":[40.0,40.0,40.0],"frame_p95":[91.0,' in text
+    assert '"frame_rate":[30.0,30.0,30.0],"freezes":[0.0,' in text
+    numbers = pl.read_csv(run / "report" / "measured.csv")
+    assert numbers.filter(number="frame_rate_hz")["mean"].to_list() == [30.0, 30.0]
 
 
 def test_without_verdicts_filters_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
