@@ -88,7 +88,7 @@ def read_qlog(
 
 @dataclass
 class _State:
-    """What a sender's events have stated so far, by column."""
+    """State of a sender by its events so far, by column."""
 
     least_rtt_ms: float
     values: dict[str, float] = field(default_factory=dict)
