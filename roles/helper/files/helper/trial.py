@@ -312,9 +312,9 @@ class _Performer:
             if name not in flows or own:
                 try:
                     process.wait(SERVER_CLOSE_S)
-                except subprocess.TimeoutExpired:
+                except subprocess.TimeoutExpired as error:
                     if not own:
-                        raise
+                        raise Failed(f"{name} does not end within {SERVER_CLOSE_S:g} s") from error
                     process.kill()
                     process.wait()
 
