@@ -15,7 +15,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from reports.result.load import joined
+from reports.result.load import file_name, valid_trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,7 +93,7 @@ class Origin:
 
 def flent_files(tables: RunTables, origin: Origin) -> Iterator[FlentFile]:
     """Yield a file for every valid trial, by cell and trial. Equal tables give equal files, byte for byte."""
-    for trial in _valid(tables):
+    for trial in valid_trials(tables):
         one = _Trial(tables, trial, origin)
         if one.flows.height:
             plain = json.dumps(one.document(), sort_keys=True, allow_nan=False)
@@ -103,19 +102,11 @@ def flent_files(tables: RunTables, origin: Origin) -> Iterator[FlentFile]:
 
 def flent_names(tables: RunTables) -> Iterator[str]:
     """Yield the names of these files."""
-    return map(_name_of, _valid(tables))
-
-
-def _valid(tables: RunTables) -> Iterator[Mapping[str, object]]:
-    """Yield the valid trials, by cell and trial."""
-    trials = joined(tables.trials).sort("cell", "trial").iter_rows(named=True)
-    return (trial for trial in trials if trial["status"] == "ok")
+    return map(_name_of, valid_trials(tables))
 
 
 def _name_of(trial: Mapping[str, object]) -> str:
-    """Return a file's name: tables may come from elsewhere, so that an id may be anything."""
-    cell = re.sub(r"[^A-Za-z0-9._=+-]", "-", str(trial["cell"])).lstrip(".")
-    return f"{cell}-trial-{trial['trial']}{SUFFIX}"
+    return file_name(f"{trial['cell']}-trial-{trial['trial']}", SUFFIX)
 
 
 class _Trial:

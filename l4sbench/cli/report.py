@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.cli import figures, flent
+from l4sbench.cli import figures, trialfiles
 from l4sbench.cli.options import (
     Subparsers,
     add_command,
@@ -59,6 +59,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench report RUN aqm=fifo,codel --figures --series columns   cells side by side",
             "l4sbench report NEW --figures --beside OLD    both runs on one plot",
             "l4sbench report quickstart --flent aqm=dualpi2   files for flent",
+            "l4sbench report quickstart --qlog aqm=dualpi2    TCP flows as qlog",
             "l4sbench report pam25-cubic --against pam25   compare with published cells",
             "l4sbench report segsize26 --claims segsize26   check a study's claims",
         ),
@@ -94,7 +95,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page of the report in a browser")
     figures.add_options(parser)
-    flent.add_options(parser)
+    trialfiles.add_options(parser)
     add_runs(parser)
 
 
@@ -109,8 +110,8 @@ def report(args: argparse.Namespace) -> int:
         _catch_up(args.run)
         if figures.wanted(args):
             return figures.write(args)
-        if flent.wanted(args):
-            return flent.write(args)
+        if trialfiles.wanted(args):
+            return trialfiles.write(args)
         if args.against:
             return _against(args)
         if args.claims:
@@ -121,10 +122,11 @@ def report(args: argparse.Namespace) -> int:
 def _require_matching(args: argparse.Namespace) -> None:
     """Refuse options that do not go together. Raises InputError with the command that was meant."""
     # both take up a filter
-    with_figures, with_flent = figures.wanted(args), flent.wanted(args)
-    if with_figures and with_flent:
-        raise InputError("--figures and --flent are two commands", "leave out one of them")
-    if args.output and args.filters and not (with_figures or with_flent):
+    with_figures, with_files = figures.wanted(args), trialfiles.wanted(args)
+    commands = [*(["figures"] if with_figures else []), *with_files]
+    if len(commands) > 1:
+        raise InputError(f"--{commands[0]} and --{commands[1]} are two commands", "leave out one of them")
+    if args.output and args.filters and not (with_figures or with_files):
         raise InputError("a report is of a whole run", "leave out either the filters or -o")
     if args.beside and not with_figures:
         raise InputError("--beside is for figures", "l4sbench report RUN --figures --beside RUN")
@@ -134,9 +136,9 @@ def _require_matching(args: argparse.Namespace) -> None:
         raise InputError("--width and --no-title are for figures", "l4sbench report RUN --figures")
     if args.span and (args.beside or args.map or args.by or args.series == "columns" or not with_figures):
         raise InputError("--span is for the figures of packets", "l4sbench report RUN --figures --span SPAN")
-    if args.open and (args.filters or args.json or with_figures or with_flent or args.against or args.claims):
+    if args.open and (args.filters or args.json or with_figures or with_files or args.against or args.claims):
         raise InputError("--open is for the page of a whole run", "l4sbench report RUN --open")
-    if args.notes and (args.json or with_figures or with_flent or args.against or args.claims):
+    if args.notes and (args.json or with_figures or with_files or args.against or args.claims):
         raise InputError("--notes is for the decision table", "l4sbench report RUN --notes")
 
 

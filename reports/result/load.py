@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,17 @@ OF_PROGRAMS: Final = ~pl.col("send").is_in(sorted(SENDS.keys() - {EXEC}))
 def joined(trials: pl.DataFrame) -> pl.DataFrame:
     """Return rows of table `trials` with texts in place of lists, as they are printed."""
     return trials.with_columns(pl.col("flags").list.join("; "), pl.col("kernels", "modules").list.join(", "))
+
+
+def valid_trials(tables: RunTables) -> Iterator[Mapping[str, object]]:
+    """Yield the valid trials, by cell and trial."""
+    trials = joined(tables.trials).sort("cell", "trial").iter_rows(named=True)
+    return (trial for trial in trials if trial["status"] == "ok")
+
+
+def file_name(words: str, suffix: str) -> str:
+    """Return a file's name from words of tables, which may come from elsewhere and be anything."""
+    return re.sub(r"[^A-Za-z0-9._=+-]", "-", words).lstrip(".") + suffix
 
 
 def sum_of_all(name: str) -> pl.Expr:
