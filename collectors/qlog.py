@@ -112,8 +112,9 @@ class _State:
             for frame in frames if isinstance(frames, list) else ():
                 if isinstance(frame, dict) and frame.get("frame_type") == "ack":
                     for key, column in _COUNTS.items():
-                        count = round(_number(frame.get(key, 0), key, where))
-                        self.values[column] = max(count, self.values.get(column, 0))
+                        if key in frame:
+                            count = round(_number(frame[key], key, where))
+                            self.values[column] = max(count, self.values.get(column, 0))
 
 
 def _events(content: bytes) -> Iterator[tuple[float, str, Mapping[str, Any], str]]:

@@ -54,6 +54,7 @@ def test_each_interval_has_the_newest_values() -> None:
             event(1, "recovery:metrics_updated", smoothed_rtt=0, congestion_window=12000),
             event(90, "recovery:metrics_updated", smoothed_rtt=20.5, bytes_in_flight=3000, pacing_rate=8e6),
             ack(95, "initial", ect0=7, ce=7),
+            ack(96),  # the receiver reports no counts
             event(95, "recovery:packet_lost"),
             event(310, "quic:recovery_metrics_updated", congestion_window=6000, min_rtt=None),
             ack(320, ect0=20, ect1=0, ce=4),
