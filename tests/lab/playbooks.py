@@ -31,7 +31,6 @@ ON_NODES = frozenset(
         "playbooks/teardown.yml",
         "playbooks/trial.yml",
         "roles/bottleneck/tasks/main.yml",
-        "roles/capture/tasks/main.yml",
         "roles/helper/tasks/tools.yml",
         "roles/kernel/tasks/main.yml",
         "roles/module/tasks/main.yml",

@@ -27,7 +27,6 @@ from l4sbench.program.uses import executables
 from l4sbench.program.wires import air_rates
 from l4sbench.text.units import Rate
 from l4sbench.text.wording import quoted, quoted_name
-from l4sbench.traffic import Ready
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
@@ -570,7 +569,6 @@ def trial_variables(
     """
     programs = {node: program for node, program in programs.items() if node not in switches}
     both = shared(networks_of(topology), programs)
-    servers = [server for program in programs.values() for server in program.servers]
     return {
         "l4sbench_trial": trial,
         "l4sbench_owner": owner,
@@ -579,5 +577,4 @@ def trial_variables(
         "l4sbench_router": keeper_of(topology, switches),
         "l4sbench_meet": meeting_place(topology, switches),
         "l4sbench_limit_s": limit_s,
-        "l4sbench_capture": any(server.ready is Ready.CAPTURES for server in servers),
     }

@@ -110,7 +110,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
     played(folder, "prepare", hosts, *given)
     again = played(folder, "prepare", hosts, *given)
     assert list(again.changed.values()) == [[]] * 6
-    tried = played(folder, "trial", hosts, "-e", f"@{cell}", "-e", "l4sbench_capture=true")
+    tried = played(folder, "trial", hosts, "-e", f"@{cell}")
     archives = sorted((folder / "results").glob("*/*.tar.gz"))
     assert [path.name.partition(".")[0] for path in archives] == sorted(again.changed)
     bring = {"l4sbench_trial": f"{cell.stem}.1", "l4sbench_results": "fetched", "l4sbench_stop": True}
