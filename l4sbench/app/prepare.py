@@ -198,10 +198,11 @@ class Prepared:
             InputError: the inventory or the slice is wrong, or code would be built that is not trusted.
             TestbedError: the lab is not built, or Ansible or fablib is missing.
         """
+        kind, place = self.options.testbed
         if contact:
             self.require_trust()
-            self._build_senders(on_state)
-        kind, place = self.options.testbed
+            if kind not in _IN_LABS:  # else only where there is a lab: a build takes long
+                self._build_senders(on_state)
         if kind == "fabric":
             from l4sbench.testbeds.fabric import FabricTestbed
 
@@ -243,6 +244,8 @@ class Prepared:
         options = frozenset[str]().union(*wanted.options.values())
         lab = Lab.locate(needs=options, name=self.options.lab)
         labs = {name: Lab.locate(needs=options, name=name) for name in sorted(wanted.labs)}
+        if contact:
+            self._build_senders(on_state)
         if contact and kind == "dask":
             from l4sbench.testbeds.dask.guests import DaskGuests
 
