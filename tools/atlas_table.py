@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from l4sbench.app import api
 from l4sbench.app.atlas import (
     MATRICES,
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from l4sbench.app.prepare import Prepared
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.traits import Identity
+    from reports.result.load import RunTables
     from reports.result.stats import Estimate
     from reports.result.verdicts import JudgedCell
 
@@ -98,30 +97,18 @@ def _interval(of: Estimate | None) -> AtlasInterval | None:
     return None if of is None else AtlasInterval(of.value, of.low, of.high)
 
 
-def _goodputs_mbps(run: Path) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Return the goodputs of both groups in the valid trials of every cell, in the order of trials."""
-    tables = run / "tables"
-    valid = pl.read_parquet(tables / "trials.parquet").filter(status="ok").select("cell", "trial")
-    each = (
-        pl.read_parquet(tables / "flows.parquet")
-        .join(valid, on=["cell", "trial"])
-        .group_by("cell", "group", "trial")
-        .agg(pl.col("goodput_mbps").sum())
-        .sort("trial")
-        .group_by("cell", "group", maintain_order=True)
-        .agg("goodput_mbps")
-    )
-    found: dict[str, dict[str, tuple[float, ...]]] = defaultdict(dict)
-    for cell, group, goodputs_mbps in each.iter_rows():
-        found[cell][group] = tuple(goodputs_mbps)
-    return found
+def _goodputs_mbps(tables: RunTables, group: str) -> dict[str, tuple[float, ...]]:
+    """Return the goodputs of a group in the valid trials of every cell that has any, in their order."""
+    valid = tables.trials.filter(status="ok").select("cell", "trial")
+    own = tables.totals(group, "goodput_mbps").join(valid, on=["cell", "trial"]).sort("trial")
+    return {cell: tuple(mbps) for cell, mbps in own.group_by("cell").agg("mbps").iter_rows()}
 
 
-def _filled(blank: AtlasCell, judged: JudgedCell, each_mbps: Mapping[str, Sequence[float]]) -> AtlasCell:
+def _filled(blank: AtlasCell, judged: JudgedCell, each_mbps: Sequence[Sequence[float]]) -> AtlasCell:
     result = judged.result
     both = result.l4s.goodput, result.classic.goodput
     used = None if None in both else sum(100 * one.value / blank.rate_mbps for one in both if one)
-    l4s, classic = (tuple(100 * mbps / blank.rate_mbps for mbps in each_mbps[group]) for group in _GROUPS)
+    l4s, classic = (tuple(100 * mbps / blank.rate_mbps for mbps in own_mbps) for own_mbps in each_mbps)
     return replace(
         blank,
         trials=result.valid,
@@ -159,8 +146,9 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         yield from blanks.values()
         return
     with tempfile.TemporaryDirectory() as folder:
-        collected = _collected(run.path, Path(folder))
-        decision, each_mbps = StoredRun(collected, prepared.whole).decide(), _goodputs_mbps(collected)
+        stored = StoredRun(_collected(run.path, Path(folder)), prepared.whole)
+        decision, tables = stored.decide(), stored.tables()
+        goodputs_mbps = [_goodputs_mbps(tables, group) for group in _GROUPS]
     # read after the tables, so that the software of each of their trials is known
     made: dict[str, set[str]] = defaultdict(set)
     wires: dict[str, set[str]] = defaultdict(set)
@@ -181,7 +169,7 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         current = made[cell_id] == {software.of_now(cells[cell_id])}
         current = current and wires[cell_id] == {software.now.common["wire"]}
         yield replace(
-            _filled(blank, judged[cell_id], each_mbps[cell_id]),
+            _filled(blank, judged[cell_id], [own.get(cell_id, ()) for own in goodputs_mbps]),
             cost_s=cost_s[cell_id],
             made_by="+".join(sorted(made[cell_id])),
             sources=sources[blank.column] if current else "",
