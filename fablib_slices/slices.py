@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from fablib_slices.spec import SliceSpec
 
 POLL_S: Final = 20.0
+UNANSWERED_QUERIES: Final = 5
+"""Number of queries in a row that may fail while a slice becomes ready."""
 READY_LIMIT_S: Final = 1800.0
 SWITCH_LIMIT_S: Final = 1500.0
 """Additional time for a slice with a switch, whose operating system is installed anew before all else."""
@@ -325,6 +327,7 @@ class Slices:
         ends = time.monotonic() + limit_s
         state = ""
         wait_s = min(poll_s, 1.0)
+        unanswered = 0
         while True:
             if found.state != state:
                 state = found.state
@@ -344,7 +347,16 @@ class Slices:
                 )
             if stop.wait(wait_s):
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")
-            again = self.find(found.name)
+            wait_s = min(poll_s, wait_s * 1.5)
+            try:
+                again = self.find(found.name)
+            except TestbedError as error:
+                unanswered += 1
+                if unanswered > UNANSWERED_QUERIES or error.hint == PORTAL:
+                    raise
+                on_state(f"{error.message}; asking again")
+                continue
+            unanswered = 0
             if again is None:
                 last = self.look(found.id)
                 why = "; ".join(last.notices) if last and last.notices else "FABRIC gives no reason"
@@ -352,7 +364,6 @@ class Slices:
                     f"slice {found.name} is gone; FABRIC removed it: {why}", "run the same command again"
                 )
             found = again
-            wait_s = min(poll_s, wait_s * 1.5)
 
     def _lease_end(self, slice_id: str) -> datetime:
         (one,) = self._ask(

@@ -18,7 +18,7 @@
 # the one on the PATH); L4SBENCH_MARGINS a file of margins. With L4SBENCH_BENCH
 # set, the lab's speed is measured too, and compared with RUNS/bench.json.
 # Exits as l4sbench does: 0 no worse, 1 worse or some trial failed, 2 and 3 the
-# sweep could not run.
+# sweep could not run, or its run could not be compared.
 set -eu
 
 usage() {
@@ -59,6 +59,7 @@ new=$(readlink "$home/latest")
 outcome=ok
 test "$ended" -eq 0 || outcome="some trial failed"
 against=none
+failed=0
 for base in good baseline; do
 	test -e "$home/$base/manifest.json" || continue
 	against=$(readlink "$home/$base")
@@ -71,7 +72,10 @@ for base in good baseline; do
 	case $compared in
 	0) ;;
 	1) outcome="worse than $base" ;;
-	*) exit "$compared" ;;
+	*)
+		outcome="could not be compared with $base"
+		failed=$compared
+		;;
 	esac
 done
 
@@ -94,6 +98,7 @@ say "$name $new: $outcome (history: $history)"
 "$L4SBENCH" history "$name" --dir "$runs" \
 	${L4SBENCH_MARGINS:+--margins "$L4SBENCH_MARGINS"} >/dev/null ||
 	say "the page of nights could not be written"
+test "$failed" -eq 0 || exit "$failed"
 test "$outcome" = ok || exit 1
 # A link is replaced by renaming, so that there is always one.
 ln -sfn "$new" "$home/good.new"

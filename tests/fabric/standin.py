@@ -64,11 +64,13 @@ class Faults:
     what is said of their machines; breaks: slices that become StableError now, likewise; forgotten: slices
     that are not known any more; lease_over: slices whose lease ends now; no_room: sites are full; echo:
     errors quote the request with its headers, and this text; refresh_token: the one that is handed out;
+    unanswered: queries for known slices that are refused;
     poa_fails: why operational actions fail; room_in_h: hours until there is room for a slice.
     """
 
     create_refused: int = 0
     create_lost: int = 0
+    unanswered: int = 0
     sliver_fails: dict[str, str] = field(default_factory=dict)
     configure_s: float = 0.0
     token_expired: bool = False
@@ -265,6 +267,9 @@ class Fabric:
             and (not states or self.state(one) in states)
             and one.name not in self.faults.forgotten
         ]
+        if self.faults.unanswered and any(one.seen for one in found):
+            self.faults.unanswered -= 1
+            raise RefusedError(408, "the database is busy")  # which the library does not repeat
         views = [self.view(one, with_model=False) for one in found]
         for one in found:
             one.seen = True

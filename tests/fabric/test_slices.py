@@ -140,6 +140,21 @@ def test_a_slice_that_never_gets_ready_stays_and_says_so(
     assert slices.find(spec.name) is not None
 
 
+def test_queries_that_fail_do_not_end_the_wait(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
+    standin.faults(unanswered=2)
+    states: list[str] = []
+    assert slices.up(spec, on_state=states.append, **FAST).ready
+    assert states[0] == "Configuring"
+    assert states[-1] == "StableOK"
+    assert any("database is busy; asking again" in state for state in states)
+    standin.faults(unanswered=99)
+    again = replace(spec, name=next(_names))
+    with pytest.raises(TestbedError, match="database is busy"):
+        slices.up(again, **FAST)
+    standin.faults()
+    assert slices.find(again.name) is not None
+
+
 def test_waiting_can_be_stopped(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
     standin.faults(configure_s=999)
     stop = threading.Event()

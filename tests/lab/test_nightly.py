@@ -73,6 +73,13 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
     newest = (home / "history.tsv").read_text().splitlines()[-1].split("\t")[0]
     assert "delay of l4s, ms" in (home / newest / "report" / "against-good.html").read_text()
 
+    # a night that cannot be compared is in the history, too
+    flows.write_bytes(b"not a table")
+    fourth = night(tmp_path)
+    assert fourth.returncode >= 2, fourth.stderr
+    assert (home / "history.tsv").read_text().splitlines()[-1].endswith("\tcould not be compared with good")
+    assert (home / "good").readlink() == good
+
 
 def test_usage_is_said(tmp_path: Path) -> None:
     told = ran([ROOT / "tools" / "nightly.sh"])

@@ -17,6 +17,8 @@ from typing import Sequence
 
 from system import write_whole
 
+_ENDS_S = 5
+
 
 def line(argv: Sequence[str]) -> str:
     """Return a command of tc as a line for `tc -batch`."""
@@ -58,7 +60,11 @@ class TcBatch(threading.Thread):
         self._tc = tc = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with suppress(OSError):  # tc has ended, and says why
             self.act()
-        said = tc.communicate()[1].strip()
+        try:
+            said = tc.communicate(timeout=_ENDS_S)[1].strip()
+        except subprocess.TimeoutExpired:
+            tc.kill()
+            said = f"it has not ended after {_ENDS_S} s " + tc.communicate()[1].strip()
         if tc.returncode:
             self.failure = f"tc: {said[-300:]}"
         write_whole(self._output, json.dumps(self.done()))
