@@ -281,6 +281,7 @@ class _Maker:
     def _cells(self, row: Requirement, candidate: Candidate) -> tuple[Cell, ...]:
         """Return the cells of a row with a candidate; many are compared with the same other one."""
         from l4sbench.matrix import Matrix
+        from l4sbench.program import problems
 
         key = (row.id, candidate.kind, candidate.text)
         if key in self._expanded:
@@ -288,6 +289,8 @@ class _Maker:
         stated, document = self._sheet.content(row)
         content = candidate.put_into(stated, row) | {"matrix": self._sheet.sheet, "rule": "none"}
         cells = Matrix.cells_of(replace(document, content=content), self._catalog, quick=self._quick)
+        if found := [problem for cell in cells for problem in problems(cell, self._catalog)]:
+            raise InputError(found)
         for cell in cells:
             self.cells.setdefault(cell.id, _factors(cell, candidate, row.groups))
             self.groups.append(cell.group_names)

@@ -36,6 +36,8 @@ Judge: TypeAlias = Callable[[TrialSpec, Path], Judgement]
 LEAST_LIMIT_S: Final = 180.0
 LIMIT_FACTOR: Final = 10.0
 """A trial's wall-clock limit as a multiple of its estimate, since machines become slower."""
+LENGTH_FACTOR: Final = 5.0
+"""The same as a multiple of its length: programs that nobody has estimated, such as media, take that long."""
 
 
 class Task(NamedTuple):
@@ -46,7 +48,9 @@ class Task(NamedTuple):
 
     def limit_s(self, traits: TestbedTraits) -> float:
         """Return the wall-clock seconds after which the trial has failed."""
-        return max(LEAST_LIMIT_S, LIMIT_FACTOR * self.planned.trial_s) * traits.slowdown
+        length_s = (self.planned.cell.warmup.ns + self.planned.cell.duration.ns) / 1e9
+        estimated_s = LIMIT_FACTOR * self.planned.trial_s
+        return max(LEAST_LIMIT_S, estimated_s, LENGTH_FACTOR * length_s) * traits.slowdown
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,7 @@ def test_a_sender_that_writes_without_end(lab: Lab, tmp_path: Path) -> None:
 def test_a_sender_that_spins_is_ended(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In virtual time no time passes for it; the limit of wall time is a short one here."""
     monkeypatch.setattr(worker, "LEAST_LIMIT_S", 20.0)
+    monkeypatch.setattr(worker, "LENGTH_FACTOR", 0.0)
     expect(failing(tmp_path, "for (volatile int i = 0;; i++);"), "failed", "s of wall time; killed")
 
 

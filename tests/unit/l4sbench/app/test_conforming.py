@@ -122,6 +122,16 @@ def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> 
     assert hindrances[1] is None
 
 
+def test_cells_that_cannot_run_do_not_end_the_others(make: Make) -> None:
+    clash = row("A1", f"{PAIR[:-2]}2500ms, aqm: fifo, traffic.tool: iperf3, flows: {{l4s: {{}}}}")
+    found = make(clash + FOUR, "prague")
+    hindrances = {case.row.id: case.hindrance for case in found.cases}
+    assert hindrances["A1"] is not None
+    assert hindrances["A1"][0] is RowOutcome.NOT_POSSIBLE
+    assert "iperf3 runs for whole seconds" in hindrances["A1"][1]
+    assert hindrances["A3"] is None
+
+
 def test_a_row_of_settings_is_decided_by_the_catalog(make: Make) -> None:
     found = make(
         stated("C6", "settings: {the target: [target], the coupling: [coupling_factor, coupling]}"),

@@ -332,6 +332,7 @@ def test_a_hanging_trial_fails_at_its_limit_and_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(worker, "LEAST_LIMIT_S", 0.5)
     monkeypatch.setattr(worker, "LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(worker, "LENGTH_FACTOR", 0.0)
     one = replace(wanted, cells=wanted.cells[:1])
     result = small.run_matrix(one, run, small.SmallTestbed(sleep_s=60.0))
     assert (result.failed, result.left) == (2, 0)
@@ -390,6 +391,7 @@ def test_a_testbed_that_forgets_the_limit_is_told(
 ) -> None:
     monkeypatch.setattr(worker, "LEAST_LIMIT_S", 0.2)
     monkeypatch.setattr(worker, "LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(worker, "LENGTH_FACTOR", 0.0)
     monkeypatch.setattr(crew, "GRACE_S", 0.3)
     stopped = []
 
@@ -426,7 +428,7 @@ def test_a_testbed_that_does_not_stop_is_given_up(
     assert not list(run.ended())
 
 
-def test_a_limit_is_generous(wanted: Matrix) -> None:
+def test_a_limit_is_generous(wanted: Matrix, tmp_path: Path) -> None:
     costly = CostModel(fixed_s=100.0)
     planned = plan(wanted, Run(Path("/nonexistent")).view(), small.IDENTITY, small.TRAITS, Costs(costly))
     chosen = planned.cells[0]
@@ -434,6 +436,8 @@ def test_a_limit_is_generous(wanted: Matrix) -> None:
     short = worker.Task(chosen._replace(trial_s=1.0), 1)
     assert short.limit_s(small.TRAITS) == 180.0
     assert short.limit_s(replace(small.TRAITS, slowdown=20.0)) == 3600.0
+    (long,) = small.matrix(tmp_path, axes="  aqm: [fifo]\n  warmup: [98s]\n", name="long").cells
+    assert worker.Task(chosen._replace(cell=long, trial_s=1.0), 1).limit_s(small.TRAITS) == 500.0
 
 
 # ---- adaptive trials
