@@ -45,6 +45,9 @@ PLACEHOLDERS: Final[Mapping[str, str]] = MappingProxyType(
 OF_CODEPOINT: Final = frozenset({"codepoint", "ecn"})
 """Placeholders that need the group's `codepoint`."""
 
+OF_SENDER: Final = frozenset({"qlog"})
+"""Placeholders that a receiver has no value for."""
+
 MOST_BYTES: Final = 256 << 20
 """Size limit of a program; static ones of languages with a runtime have tens of MB."""
 

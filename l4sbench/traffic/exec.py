@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.disk.executables import OF_CODEPOINT, command_of
+from l4sbench.disk.executables import OF_CODEPOINT, OF_SENDER, command_of
 from l4sbench.errors import Problem
 from l4sbench.traffic.send import (
     CODEPOINT,
@@ -85,12 +85,15 @@ class Exec(Send):
         )
 
     def problems(self, asked: Asked) -> Iterator[Problem]:
-        """Yield the problems of a trial without packets, and of a placeholder without a value."""
+        """Yield the problems of a trial without packets, and of placeholders without a value."""
         yield from measured_by_packets(asked, f"send: {EXEC}")
         for name, text in (("exec_sender", self.exec_sender), ("exec_receiver", self.exec_receiver)):
             if text is not None and self.codepoint is None and command_of(text).placeholders & OF_CODEPOINT:
                 message = "has {ecn} or {codepoint}, and the group states no codepoint"
                 yield Problem("", f"{asked.group}.{name}", message, f"write {asked.group}.codepoint: ect1")
+        if self.exec_receiver is not None and command_of(self.exec_receiver).placeholders & OF_SENDER:
+            message = "has {qlog}, and only the sender's qlog is read"
+            yield Problem("", f"{asked.group}.exec_receiver", message, "write it in exec_sender")
 
 
 def program_argv(flow: Flow, program: str, arguments: tuple[str, ...]) -> tuple[str, ...]:

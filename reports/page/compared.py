@@ -153,7 +153,7 @@ def _groups(comparison: Comparison) -> tuple[OutcomeCells, ...]:
         group("lost", "No valid trial any more", comparison.present(Presence.LOST)),
         group("better", "Better by more than noise", by_change[ChangeKind.BETTER]),
         group("neither", "No difference found", neither),
-        group("added", "Only in the new run", comparison.present(Presence.NEW)),
+        group("added", "No valid trial in the base", comparison.present(Presence.NEW)),
         group("absent", "Not run again", comparison.present(Presence.NOT_RUN)),
     )
     return tuple(one for one in groups if one.cells)

@@ -162,6 +162,11 @@ def test_two_programs_of_one_name_are_refused(tmp_path: Path) -> None:
             {},
             "own.exec_sender: has {ecn} or {codepoint}, and the group states no codepoint; write own.codep",
         ),
+        (
+            "codepoint: ect1, exec_receiver: './bin/own --log {qlog}'",
+            {},
+            "own.exec_receiver: has {qlog}, and only the sender's qlog is read; write it in exec_sender",
+        ),
         ("codepoint: ect1, bytes: 1MB", {}, "own.bytes: does not apply to own.send: exec"),
     ],
 )
