@@ -258,7 +258,8 @@ class _Maker:
                 for text in row.others
             }
         except InputError as error:
-            return hindered(RowOutcome.NOT_POSSIBLE, str(error.problems[0]))
+            # without its position: the row is known, and paths of this machine do not belong into results
+            return hindered(RowOutcome.NOT_POSSIBLE, str(replace(error.problems[0], where="")))
         return Case(row, candidate.text, _places(cells, varying), others, control=control)
 
     def _adjustable(self, row: Requirement, candidate: Candidate) -> tuple[RowOutcome, str]:
