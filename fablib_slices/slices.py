@@ -231,7 +231,7 @@ class Slices:
             spec: Its description.
             limit_s: Limit for it to become ready; by default half an hour, and 25 minutes more with a switch.
             poll_s: Longest interval of queries; shorter at first.
-            on_state: Called with every new state.
+            on_state: Called with every new state, and with why a query failed.
             stop: Set to give up waiting; the slice stays.
 
         Raises:

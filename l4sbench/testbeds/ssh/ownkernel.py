@@ -45,8 +45,15 @@ RELEASE: Final = "l4sbench"
 _RECIPE: Final = "2"
 _EPOCH: Final = "1767225600"  # 2026-01-01, the time of every file in the packages
 _DATE: Final = "Thu, 01 Jan 2026 00:00:00 +0000"
-_NO_PATHS: Final = {"HOSTLDFLAGS": "-s"}
-"""Environment without which objtool, a file of the headers, names the folder of the build for debuggers."""
+_ENVIRONMENT: Final[Mapping[str, str]] = {
+    **REPEATABLE,
+    "SOURCE_DATE_EPOCH": _EPOCH,
+    "KBUILD_BUILD_TIMESTAMP": _DATE,
+    "KBUILD_BUILD_HOST": "host",
+    # or objtool, a file of the headers, names the folder of the build for debuggers
+    "HOSTLDFLAGS": "-s",
+}
+"""Variables that make equal inputs give equal packages."""
 _BASE: Final = "config.amd64_none_cloud-amd64"
 _UNPACK_S: Final = 1800
 _BUILD_S: Final = 6 * 3600
@@ -140,8 +147,7 @@ def build(
     require(program_checks({**_PROGRAMS, **_HEADERS}, _is_there), "build a kernel package")
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target.parent)
-    fixed = {"SOURCE_DATE_EPOCH": _EPOCH, "KBUILD_BUILD_TIMESTAMP": _DATE, "KBUILD_BUILD_HOST": "host"}
-    commands = Commands.logging_to(cache.logs / "host-kernel.log", {**REPEATABLE, **fixed, **_NO_PATHS})
+    commands = Commands.logging_to(cache.logs / "host-kernel.log", _ENVIRONMENT)
     with unfinished_folder(target.parent) as stage:
         tree = stage / "tree"
         _unpack(commands, source, tree, say)

@@ -38,6 +38,7 @@ import pauses  # noqa: E402
 import pausing  # noqa: E402
 import queues  # noqa: E402
 import system  # noqa: E402
+import tcbatch  # noqa: E402
 import tuning  # noqa: E402
 import walking  # noqa: E402
 import wiring  # noqa: E402
@@ -143,6 +144,21 @@ def test_pauses_that_tc_refuses_are_a_failure(tmp_path: Path) -> None:
     assert "missing-port" in thread.failure
     made = json.loads((tmp_path / "pauses.json").read_text())
     assert len(made["start_ms"]) == len(made["length_ms"])
+
+
+def test_tc_that_does_not_end_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (endless := tmp_path / "tc").write_text("#!/bin/sh\nexec sleep 3600\n")
+    endless.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(tcbatch, "_ENDS_S", 0.2)
+    plain = {"length": "1ms", "every": "1ms", "seed": 7, "begin": [["tc"]], "end": [["tc"]]}
+    thread = pausing.Pausing(plain, list, tmp_path / "pauses.json", time.monotonic_ns())
+    thread.start()
+    thread.end()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert thread.failure == "tc: no end within 0.2 s"
+    assert (tmp_path / "pauses.json").exists()
 
 
 RULES = """\

@@ -18,6 +18,7 @@ from typing import Sequence
 from system import write_whole
 
 _ENDS_S = 5
+"""Limit for tc to do what is left and end."""
 
 
 def line(argv: Sequence[str]) -> str:
@@ -64,7 +65,7 @@ class TcBatch(threading.Thread):
             said = tc.communicate(timeout=_ENDS_S)[1].strip()
         except subprocess.TimeoutExpired:
             tc.kill()
-            said = f"it has not ended after {_ENDS_S} s " + tc.communicate()[1].strip()
+            said = f"{tc.communicate()[1]} no end within {_ENDS_S} s".strip()
         if tc.returncode:
             self.failure = f"tc: {said[-300:]}"
         write_whole(self._output, json.dumps(self.done()))

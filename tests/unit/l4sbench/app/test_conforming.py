@@ -122,7 +122,9 @@ def test_a_candidate_that_a_row_cannot_have_is_not_possible_here(make: Make) -> 
 
 
 def test_cells_that_cannot_run_do_not_end_the_others(make: Make) -> None:
-    clash = row("A1", f"{PAIR[:-2]}2500ms, aqm: fifo, traffic.tool: iperf3, flows: {{l4s: {{}}}}")
+    clash = row(
+        "A1", f"{PAIR.replace('5s', '2500ms')}, aqm: fifo, traffic.tool: iperf3, flows: {{l4s: {{}}}}"
+    )
     found = make(clash + FOUR, "prague")
     hindrances = {case.row.id: case.hindrance for case in found.cases}
     assert hindrances["A1"] is not None
