@@ -538,8 +538,7 @@ def _underused(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:
 
 def _greedy(cell: Cell, group: Group) -> bool:
     """Return whether flows of a group send as fast as they can until the trial's end."""
-    whole = cell.warmup.ns + cell.duration.ns
-    lasting = group.lifetime is None or group.lifetime.ns >= whole
+    lasting = group.lifetime is None or group.lifetime.ns >= cell.length.ns
     return group.sends.greedy and group.stop is None and lasting
 
 

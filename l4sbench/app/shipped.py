@@ -197,7 +197,7 @@ def _size(file: Path, catalog: Catalog) -> dict[str, Any]:
     each = looks(matrix.trials)[0]
     work: dict[str, TrialWork] = {}
     for cell in matrix.cells:
-        kind, lasts_s = kind_of(cell), each * (cell.warmup.ns + cell.duration.ns) / 1e9
+        kind, lasts_s = kind_of(cell), each * cell.length.ns / 1e9
         work[kind] = work.get(kind, TrialWork(kind)).and_more(each, lasts_s, lasts_s * carried_mbps(cell))
     return {"cells": len(matrix.asked), "work": tuple(work.values())}
 

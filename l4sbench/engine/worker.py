@@ -48,9 +48,9 @@ class Task(NamedTuple):
 
     def limit_s(self, traits: TestbedTraits) -> float:
         """Return the wall-clock seconds after which the trial has failed."""
-        length_s = (self.planned.cell.warmup.ns + self.planned.cell.duration.ns) / 1e9
-        estimated_s = LIMIT_FACTOR * self.planned.trial_s
-        return max(LEAST_LIMIT_S, estimated_s, LENGTH_FACTOR * length_s) * traits.slowdown
+        planned = self.planned
+        generous_s = max(LIMIT_FACTOR * planned.trial_s, LENGTH_FACTOR * planned.cell.length.s)
+        return max(LEAST_LIMIT_S, generous_s) * traits.slowdown
 
 
 @dataclass(frozen=True)

@@ -305,6 +305,11 @@ class Cell:
         return max([self.rate, *changed]) if changed else self.rate
 
     @property
+    def length(self) -> Duration:
+        """The time from the start of a trial to its end: warmup and duration."""
+        return Duration(self.warmup.ns + self.duration.ns)
+
+    @property
     def longest_rtt(self) -> Duration:
         """The longest round-trip time during a trial: the path's, also after events, or a group's own."""
         others = [cast("Duration", self.get(name)) for name in _rtts(self.given)]

@@ -32,7 +32,7 @@ _EIGHT_OF_TEN: Final = 1.2816
 
 def carried_mbps(cell: Cell) -> float:
     """Return the rate of a bulk transfer that costs as much as what a cell sends."""
-    found, whole = cell.rate.mbps, cell.warmup.ns + cell.duration.ns
+    found, whole = cell.rate.mbps, cell.length.ns
     if not any(kind.each_mbit for kind in cell.kinds):
         return found
 

@@ -414,7 +414,7 @@ def plan(
 
     def planned(cell: Cell, inputs: TrialInputs | None) -> CellPlan:
         ended = view.of(cell.id) if view.folders else ()
-        lasts_s = (cell.warmup.ns + cell.duration.ns) / 1e9
+        lasts_s = cell.length.s
         kind = kind_of(cell, capture=capture)
         wall_s = trial_s(kind, lasts_s, carried_mbps(cell))
         return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s, kind)

@@ -14,7 +14,6 @@ from l4sbench.program.data import Change, Readback, ReadKind
 from l4sbench.program.shapers import Shaper, new_rate
 from l4sbench.program.wires import air_rate, changed
 from l4sbench.text.parameters import plain
-from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell, PathEvent
@@ -103,13 +102,12 @@ def _file(event: PathEvent, factor: str, network: str, kind: str = "json") -> st
 
 def problems(cell: Cell) -> Iterator[Problem]:
     """Yield why events of a cell cannot take place: after its end, or two that change the same at once."""
-    ends_ns = cell.warmup.ns + cell.duration.ns
     last: dict[str, PathEvent] = {}
     for event in cell.events:
         path = f"{EVENTS}.{event.name}.{EVENT_AT}"
-        if event.at.ns >= ends_ns:
+        if event.at.ns >= cell.length.ns:
             message = f"{event.at} is not within the trial: warmup and duration add up to"
-            yield Problem("", path, f"{message} {Duration(ends_ns)}")
+            yield Problem("", path, f"{message} {cell.length}")
         for factor in event.changes:
             before = last.get(factor)
             if before is not None and event.at.ns - before.at.ns < APART_MS * 1_000_000:

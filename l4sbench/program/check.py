@@ -75,11 +75,9 @@ def findings(
 
 def _problems(cell: Cell, shape: _Shape) -> tuple[Problem, ...]:
     found = shape.problems
-    if cell.traffic_tool == IPERF3:
-        length = Duration(cell.warmup.ns + cell.duration.ns)
-        if not whole_seconds(length):
-            message = f"iperf3 runs for whole seconds, and warmup and duration add up to {length}"
-            found = (*found, Problem("", "duration", message, "use traffic.tool: lean"))
+    if cell.traffic_tool == IPERF3 and not whole_seconds(cell.length):
+        message = f"iperf3 runs for whole seconds, and warmup and duration add up to {cell.length}"
+        found = (*found, Problem("", "duration", message, "use traffic.tool: lean"))
     if cell.path_pause.ns and cell.path_pause.ns >= cell.path_pause_every.ns:
         message = f"a pause of {cell.path_pause} does not end before the next, {cell.path_pause_every} later"
         found = (*found, Problem("", "path.pause", message, "make path.pause_every longer"))

@@ -40,7 +40,7 @@ def nominal_start(group: Group, index: int) -> Duration:
 
 def length(cell: Cell, group: Group, start: Duration) -> Duration:
     """Return how long a flow that starts at `start` lasts at most."""
-    lifetime = group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)
+    lifetime = group.lifetime or cell.length
     if group.stop is None:
         return lifetime
     return Duration(max(0, min(lifetime.ns, group.stop.ns - start.ns)))
@@ -88,7 +88,7 @@ def _tool(cell: Cell, default: str, *, lean_only: bool) -> str:
 
 def _exact(cell: Cell) -> bool:
     """Return True if flows end at instants, or with bytes, that iperf3 cannot end them at."""
-    if not whole_seconds(Duration(cell.warmup.ns + cell.duration.ns)):
+    if not whole_seconds(cell.length):
         return True
     if not _concerns(cell.given):
         return False
@@ -139,7 +139,7 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
     if last > DAY:
         message = f"flow {group.count} of {group.name} would start {last} after the trial's start"
         yield Problem("", f"{group.name}.every", f"{message}; at most 24h are possible")
-    lifetime = group.lifetime or Duration(cell.warmup.ns + cell.duration.ns)
+    lifetime = group.lifetime or cell.length
     if group.stop is not None:
         least = Duration(last.ns + START_SPREAD.ns + SHORTEST.ns)
         natural = Duration(last.ns + START_SPREAD.ns + lifetime.ns)

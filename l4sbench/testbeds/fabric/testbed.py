@@ -386,7 +386,7 @@ class FabricTestbed:
     def _run_on(self, held: Held, spec: TrialSpec, raw: Path, stop: threading.Event) -> Outcome:
         if held.doubted:
             self._keeper.raise_if_gone(held)
-        virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
+        virtual_s = spec.cell.length.s
         self._keeper.keep_lease(held, min(spec.wall_limit_s, virtual_s + BEYOND_S))
         with self._keeper.watched(held, stop) as ends:
             return held.hosts.run(spec, raw, ends)

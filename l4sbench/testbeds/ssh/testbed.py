@@ -349,7 +349,7 @@ class SshTestbed:
         return Outcome(
             wall_s=wall_s,
             cpu_s=0.0,
-            virtual_s=(spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9,
+            virtual_s=spec.cell.length.s,
             skew_ms=skew_ms(reports),
             fixed_s=max(0.0, wall_s - virtual_s),
         )

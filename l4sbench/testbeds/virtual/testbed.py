@@ -161,7 +161,7 @@ class VirtualTestbed:
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise TrialFailed(f"the guest's status cannot be read: {type(error).__name__} {error}") from error
         compress_captures(raw)
-        virtual_s = (spec.cell.warmup.ns + spec.cell.duration.ns) / 1e9
+        virtual_s = spec.cell.length.s
         return Outcome(wall_s=ended.wall_s, cpu_s=ended.cpu_s, virtual_s=virtual_s)
 
     @contextlib.contextmanager
