@@ -25,10 +25,15 @@ def ran(
     limit_s: float = PATIENCE_S,
     check: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with `given` on its standard input; what it prints is kept as text."""
-    return subprocess.run(
-        argv, cwd=cwd, env=env, input=given, timeout=limit_s, check=check, capture_output=True, text=True
+    """Run a command to its end, with `given` on its standard input; what it prints is kept as text.
+
+    With `check`, a command that fails ends the test, and its errors are shown.
+    """
+    ended = subprocess.run(
+        argv, cwd=cwd, env=env, input=given, timeout=limit_s, check=False, capture_output=True, text=True
     )
+    assert not check or ended.returncode == 0, ended.stderr
+    return ended
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

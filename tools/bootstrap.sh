@@ -122,9 +122,15 @@ if test "$kind" = dev && test "${fresh-no}" = yes; then
 	fi
 fi
 
-# Long tests are skipped without these tools, and name the missing ones.
-if test "$wanted" = long && ! { command -v qemu-system-x86_64 && command -v qemu-img &&
-	command -v mmdebstrap && PATH="$PATH:/sbin" command -v debugfs; } >/dev/null; then
-	install_packages qemu-system-x86 qemu-utils mmdebstrap e2fsprogs ||
-		say "Without them, tests/lab/debian is skipped."
+# Long tests are skipped without these tools, and name the missing ones, or need them for packages of kernels.
+if test "$wanted" = long; then
+	missing=$(.venv/bin/python -c 'from l4sbench.testbeds.ssh import ownkernel; print(*ownkernel.missing_packages())')
+	on_path qemu-system-x86_64 || missing="$missing qemu-system-x86"
+	on_path qemu-img || missing="$missing qemu-utils"
+	on_path mmdebstrap || missing="$missing mmdebstrap"
+	on_path debugfs || missing="$missing e2fsprogs"
+	if test -n "$missing"; then
+		# shellcheck disable=SC2086
+		install_packages $missing || say "Without them, tests/lab/debian is skipped or fails."
+	fi
 fi

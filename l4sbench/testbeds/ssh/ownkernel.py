@@ -27,7 +27,7 @@ from l4sbench.testbeds.ssh.images import SHA256
 from l4sbench.testbeds.virtual.lab.builder import compiler_version
 from l4sbench.testbeds.virtual.lab.cache import digest_of, digest_of_file, read_note
 from l4sbench.testbeds.virtual.lab.command import Commands
-from l4sbench.testbeds.virtual.lab.doctor import program_checks, require
+from l4sbench.testbeds.virtual.lab.doctor import Check, program_checks, require
 from l4sbench.testbeds.virtual.lab.kernel import REPEATABLE, make, missing_options
 from l4sbench.testbeds.virtual.lab.source import version_key
 from l4sbench.text.models import Strict
@@ -144,7 +144,7 @@ def build(
     note = read_note(target / "info.json", PackageNote)
     if note is not None and not force:
         return KernelPackage(target, note)
-    require(program_checks({**_PROGRAMS, **_HEADERS}, _is_there), "build a kernel package")
+    require(_checks(), "build a kernel package")
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target.parent)
     commands = Commands.logging_to(cache.logs / "host-kernel.log", _ENVIRONMENT)
@@ -217,6 +217,15 @@ def _fetch_config(apt: ScratchApt, package: Package, target: Path) -> None:
         )
         apt.commands.run(["xz", "-d", stage / f"{_BASE}.xz"], what=f"unpacking {_BASE}", timeout_s=60)
         (stage / _BASE).rename(target)
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Return the Debian packages that this machine lacks for building a kernel package."""
+    return tuple(sorted({name for check in _checks() if not check.ok for name in check.packages}))
+
+
+def _checks() -> list[Check]:
+    return program_checks({**_PROGRAMS, **_HEADERS}, _is_there)
 
 
 def _is_there(name: str) -> bool:

@@ -23,7 +23,7 @@ from l4sbench.facts.faults import FaultKind
 from l4sbench.testbeds.ssh.carriedtc import carried_tc
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.testbeds.virtual.lab.cache import Cache
-from tests.lab.debian.disk import KERNELS, SUITE
+from tests.lab.debian.disk import KERNELS, SUITE, debian_lab
 from tests.lab.debian.hosts import TWO, DebianHosts, debian_hosts
 from tests.lab.debian.kernels import pack, second_release
 from tests.lab.nodes.hosts import Reachable, on
@@ -111,6 +111,12 @@ def check_trials(run: Path, release: str) -> None:
 
 def running(hosts: DebianHosts, name: str) -> str:
     return on(hosts, name, "uname", "-r").strip()
+
+
+@pytest.fixture(scope="session")
+def lab(lab: Lab, able: None) -> Lab:
+    """Return the lab whose kernel boots Debian hosts, built for these sources."""
+    return debian_lab()
 
 
 @pytest.fixture(scope="module")

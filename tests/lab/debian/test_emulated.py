@@ -9,6 +9,7 @@ Each Debian takes half an hour on two quiet cores, and Debian 12 an hour more fo
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ def prepared(
     """Run a matrix on a machine that is as installed."""
     stock: Stock = request.param
     if stock.kernel == "own" and built(Cache.open()) is None:
-        ran(["l4sbench", "kernel", "build"], check=True, limit_s=6 * 3600)
+        ran([sys.executable, "-m", "l4sbench", "kernel", "build"], check=True, limit_s=6 * 3600)
     folder = tmp_path_factory.mktemp(stock.suite)
     nodes = tuple(topology("line6").by_name)
     with machines({"one": nodes}, folder / "vms", suite=stock.suite, counted=True) as vms:
