@@ -83,11 +83,20 @@ def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) ->
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("send", "losses"), [("quinn, cc: cubic", 0.02), ("quinn, cc: newreno", 0.02), ("quinn, cc: bbr", 0.5)]
+    ("send", "cc", "losses"),
+    [
+        ("quinn", "cubic", 0.02),
+        ("quinn", "newreno", 0.02),
+        ("quinn", "bbr", 0.5),
+        ("s2n-quic", "cubic", 0.05),
+        ("s2n-quic", "bbr", 0.05),
+    ],
 )
-def test_quinn_fills_a_link_and_repeats(lab: Lab, tmp_path: Path, send: str, losses: float) -> None:
-    needs("quinn")
-    flows = f"{BULK}rule: none\naqm: fifo\nflows:\n  l4s: {{send: {send}}}\n"
+def test_a_stack_fills_a_link_and_repeats(
+    lab: Lab, tmp_path: Path, send: str, cc: str, losses: float
+) -> None:
+    needs(send)
+    flows = f"{BULK}rule: none\naqm: fifo\nflows:\n  l4s: {{send: {send}, cc: {cc}}}\n"
     ended = run(tmp_path, flows)
     tables = api.load(ended)
     assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
