@@ -125,6 +125,26 @@ def test_pion_follows_a_link_by_its_frames_and_repeats(lab: Lab, tmp_path: Path)
 
 
 @pytest.mark.long
+def test_scream_reacts_to_marks_and_repeats(lab: Lab, tmp_path: Path) -> None:
+    needs("scream")
+    text = "rule: none\naqm: dualpi2\nrate: 10mbit\nduration: 15s\nexpect.bottleneck: false\n"
+    text += "flows:\n  l4s: {send: scream}\n"
+    ended = run(tmp_path, text)
+    tables = api.load(ended)
+    assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
+    assert 5 < tables.flows["goodput_mbps"].item() < 9.5
+    reported = dict(tables.exec.select("key", "value").iter_rows())
+    assert reported["packets_lost"] == reported["frames.lost"] == 0
+    marked = tables.flows["delivered_ce_packets"].item()
+    assert marked > 100
+    assert 0 <= marked - reported["packets_marked"] < 40  # feedback on the last is under way
+    assert reported["frames.delay_ms.p95"] < 50
+    again = run(tmp_path, text, new=True)
+    assert captures(again) == captures(ended)
+    assert reports(again) == reports(ended)
+
+
+@pytest.mark.long
 def test_cubic_in_a_deep_queue_freezes_or_starves_video(lab: Lab, tmp_path: Path) -> None:
     """GCC's delay gradient cannot help here: the queue is CUBIC's."""
     needs("pion")
