@@ -73,8 +73,11 @@ class Pauses(Strict):
 
     @property
     def share(self) -> float:
-        """Share of the time that pauses take."""
-        return min(1.0, sum(self.sizes_ms) / 1000 / self.seconds) if self.seconds else 0.0
+        """Share of the time that pauses take; of more pauses than sizes, by the mean of these."""
+        if not self.sizes_ms or not self.seconds:
+            return 0.0
+        known_s = sum(self.sizes_ms) / 1000
+        return min(1.0, known_s / self.seconds * (self.pauses / len(self.sizes_ms)))
 
     def as_values(self) -> dict[str, object]:
         """Return the figures and all sizes as plain data, units in the names."""

@@ -21,6 +21,11 @@ def test_figures_of_pauses() -> None:
     assert (many.median_ms, many.p99_ms, many.max_ms) == (50.0, 99.0, 100.0)
 
 
+def test_more_pauses_than_sizes_take_their_share_by_the_mean() -> None:
+    some = Pauses(events=1000, seconds=10.0, pauses=40, sizes_ms=(1.0, 3.0))
+    assert some.share == pytest.approx(0.008)
+
+
 def test_a_host_without_pauses_has_no_sizes() -> None:
     none = gaps()
     assert (none.pauses, none.per_s, none.median_ms, none.p99_ms, none.max_ms) == (0, 0.0, None, None, None)
