@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 SHELL_FILES = tools/*.sh .ci/run kernels/lab/node/init kernels/lab/node/start
-C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h examples/*/*.c)
+C_FILES = $(wildcard kernels/lab/guest/*.c kernels/lab/guest/*.h examples/*/*.c senders/*/*.c)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14

@@ -125,6 +125,24 @@ def test_pion_follows_a_link_by_its_frames_and_repeats(lab: Lab, tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("cc", ["prague", "prague-rate"])
+def test_prague_over_udp_shares_with_prague_and_repeats(lab: Lab, tmp_path: Path, cc: str) -> None:
+    needs("udp-prague")
+    text = "rule: none\naqm: dualpi2\nrate: 20mbit\nduration: 12s\nwarmup: 3s\n"
+    text += f"flows:\n  l4s: {{send: udp-prague, cc: {cc}}}\n  other: {{cc: prague}}\n"
+    ended = run(tmp_path, text)
+    tables = api.load(ended)
+    assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
+    goodputs = dict(tables.flows.select("group", "goodput_mbps").iter_rows())
+    assert 0.5 < goodputs["l4s"] / goodputs["other"] < 2  # RFC 9331 section 4.3 has no figure
+    assert sum(goodputs.values()) > 17
+    reported = dict(tables.exec.filter(side="sender").select("key", "value").iter_rows())
+    assert reported["ce_packets"] > 1000
+    assert reported["lost_packets"] < 0.005 * reported["packets_sent"]  # those of its start
+    assert captures(run(tmp_path, text, new=True)) == captures(ended)
+
+
+@pytest.mark.long
 def test_scream_reacts_to_marks_and_repeats(lab: Lab, tmp_path: Path) -> None:
     needs("scream")
     text = "rule: none\naqm: dualpi2\nrate: 10mbit\nduration: 15s\nexpect.bottleneck: false\n"
