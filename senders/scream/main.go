@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -282,7 +281,7 @@ func (s *sender) report() any {
 	}
 }
 
-// qlog is a log by draft-ietf-quic-qlog-main-schema, or none.
+// qlog is a log by draft-ietf-quic-qlog-main-schema.
 type qlog struct {
 	file *os.File
 	out  *bufio.Writer
@@ -291,7 +290,7 @@ type qlog struct {
 
 func newQlog(path string) (*qlog, error) {
 	if path == "" {
-		return &qlog{out: bufio.NewWriter(io.Discard)}, nil
+		path = os.DevNull
 	}
 	file, err := os.Create(path)
 	if err != nil {
@@ -318,11 +317,7 @@ func (q *qlog) write(now float64, of *scream, lost int) {
 
 // close reports the first error of all writes.
 func (q *qlog) close() error {
-	err := q.out.Flush()
-	if q.file != nil {
-		err = errors.Join(err, q.file.Close())
-	}
-	return err
+	return errors.Join(q.out.Flush(), q.file.Close())
 }
 
 func main() {

@@ -74,7 +74,7 @@ type scream struct {
 	maxInFlight, maxInFlightPv float64
 	roundBegins                float64
 
-	sRTT, lastRTT                float64
+	sRTT                         float64
 	baseDelay                    float64
 	qdelay, qdelayAvg, qdelayDev float64
 	qdelayTarget, qdelayAt       float64
@@ -206,12 +206,11 @@ func (s *scream) findLosses(now float64) {
 // measure takes a sample of the RTT (RFC 6298 section 2) and of the one-way delay, whose excess over
 // the least is the queue's (RFC 6817 section 3.4.2; a trial is shorter than its ten minutes).
 func (s *scream) measure(now, rtt, oneWay float64) {
-	if s.lastRTT == 0 {
+	if math.IsInf(s.baseDelay, 1) { // the first sample
 		s.sRTT = rtt
 	} else {
 		s.sRTT += (rtt - s.sRTT) / 8
 	}
-	s.lastRTT = rtt
 	s.baseDelay = math.Min(s.baseDelay, oneWay)
 	s.qdelay = oneWay - s.baseDelay
 	if now-s.normAt >= targetUpdateSeconds {
