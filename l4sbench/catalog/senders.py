@@ -41,6 +41,7 @@ _RECIPE: Final = 1
 """Rises when a change of how programs are built makes other programs of the same sources."""
 
 _Name = Annotated[str, Field(pattern=f"^{SENDER_NAME.pattern}$", max_length=32)]
+_Package = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9+.-]+$", max_length=64)]  # Debian policy 5.6.1
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -53,7 +54,10 @@ class StatedControl(Strict):
 
 
 class SenderFile(Strict):
-    """A `sender.yml`; of `codepoints` and `ccs` the first is the default. With `qlog` it writes its qlog."""
+    """A `sender.yml`; of `codepoints` and `ccs` the first is the default. With `qlog` it writes its qlog.
+
+    `needs` are other programs that its build runs, by the names of their Debian packages.
+    """
 
     sender: _Name
     label: _Text
@@ -62,6 +66,7 @@ class SenderFile(Strict):
     licence: _Text
     sources: Annotated[tuple[_Text, ...], Field(min_length=1)]
     build: Tool
+    needs: tuple[_Package, ...] = ()
     codepoints: Annotated[tuple[Literal["not-ect", "ect1", "ect0"], ...], Field(min_length=1)]
     ccs: Annotated[dict[_Name, StatedControl], Field(min_length=1)]
     qlog: bool = False

@@ -93,7 +93,7 @@ def require_toolchain(sender: SenderEntry) -> Path:
     """Return the program that builds a sender.
 
     Raises:
-        TestbedError: it is not installed; the hint has the way to get it.
+        TestbedError: it, or another program that the build needs, is not installed; the hint has the command.
     """
     chain = _TOOLCHAINS[sender.stated.build]
     places = (shutil.which(chain.program), USUAL_PLACES.get(chain.program))
@@ -101,6 +101,10 @@ def require_toolchain(sender: SenderEntry) -> Path:
     if found is None:
         message = f"sender {sender.name} is built with {chain.program}, which is missing"
         raise TestbedError(message, chain.advice)
+    missing = [name for name in sender.stated.needs if shutil.which(name) is None]
+    if missing:
+        message = f"the build of sender {sender.name} needs {', '.join(missing)}, which PATH does not have"
+        raise TestbedError(message, f"apt install {' '.join(missing)}")
     return found
 
 

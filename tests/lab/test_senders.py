@@ -90,6 +90,9 @@ def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) ->
         ("quinn", "bbr", 0.5),
         ("s2n-quic", "cubic", 0.05),
         ("s2n-quic", "bbr", 0.05),
+        ("quiche", "cubic", 0.05),
+        ("quiche", "reno", 0.05),
+        ("quiche", "bbr", 0.05),
     ],
 )
 def test_a_stack_fills_a_link_and_repeats(

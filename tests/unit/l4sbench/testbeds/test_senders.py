@@ -77,6 +77,18 @@ def test_a_missing_toolchain_is_named(
     assert raised.value.exit_code == 3
 
 
+@needs_cc
+def test_programs_that_a_build_runs_beside_are_named(tmp_path: Path) -> None:
+    one = sender(tmp_path, main_c=MAIN)
+    stated = one.folder / "sender.yml"
+    stated.write_text(stated.read_text() + "needs: [cc, no-such-tool, no-such++]\n")
+    with pytest.raises(TestbedError) as raised:
+        senders.build(read_sender(stated))
+    missing = "no-such-tool, no-such++"
+    assert raised.value.message == f"the build of sender mine needs {missing}, which PATH does not have"
+    assert raised.value.hint == "apt install no-such-tool no-such++"
+
+
 CARGO = """\
 #!/bin/sh
 case $1 in
