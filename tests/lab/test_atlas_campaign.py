@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""The atlas point by point: a point that has run is in the table, and is not run again."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from l4sbench.app.atlas import read_atlas, shipped, wire_sources, write_atlas
+from l4sbench.testbeds.virtual.lab import Lab
+from tests.patience import ran
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+TOOL = Path(__file__).parents[2] / "tools" / "atlas_campaign.py"
+
+
+def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
+    table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
+    write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped())], table)
+    words: list[str | Path] = [sys.executable, TOOL, runs, "-o", table, "--matrix", "atlas-step", "--points"]
+    first = ran([*words, "1"])
+    assert first.returncode == 0, first.stderr
+    cells, points = map(int, first.stdout.split(" points to run")[0].split(" cells of "))
+    done = [row for row in read_atlas(table) if row.trials + row.left_out]
+    assert {(row.matrix, row.rate_mbps, row.rtt_ms) for row in done} == {("atlas-step", 1, 5)}
+    assert all(row.trials + row.left_out == 3 and row.wire == wire_sources() for row in done)
+    assert not list(runs.glob("*/*"))
+    second = ran([*words, "0"])
+    assert second.stdout == f"{cells - len(done)} cells of {points - 1} points to run\n"
