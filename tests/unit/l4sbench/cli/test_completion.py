@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("rep", ["report"]),
         ("lab bu", ["build"]),
         ("plan --capt", ["--capture"]),
-        ("plan qui", ["quic26", "quickstart", "quiet.yaml"]),
+        ("plan qui", ["quic26", "quic26-quiche", "quickstart", "quiet.yaml"]),
         ("lab shell quick", ["quickstart"]),
         ("run quickstart --on v", ["virtual"]),
         ("report mi", ["mine"]),
