@@ -221,7 +221,7 @@ def _sender_facts(sender: SenderEntry) -> Facts:
         ("licence", stated.licence),
         ("in a matrix", f"{GROUP}: {{send: {sender.name}, cc: {first}}}, and capture: headers"),
         *((f"cc {own}", cc.about) for own, cc in stated.ccs.items()),
-        ("codepoints", ", ".join(stated.codepoints)),
+        ("codepoints", ", ".join(sender.codepoints)),
         ("qlog", "yes" if stated.qlog else "no"),
         ("built", "yes" if sender.program.is_built else f"no; l4sbench senders build {sender.name}"),
         ("source", "; ".join(stated.sources)),
@@ -306,7 +306,7 @@ def senders(catalog: Catalog) -> list[Row]:
             "sender": sender.name,
             "version": sender.stated.version,
             "ccs": ", ".join(sender.stated.ccs),
-            "codepoints": ", ".join(sender.stated.codepoints),
+            "codepoints": ", ".join(sender.codepoints),
             "built": "yes" if sender.program.is_built else "no",
             "about": sender.stated.about,
         }

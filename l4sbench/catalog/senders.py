@@ -42,15 +42,20 @@ _RECIPE: Final = 1
 
 _Name = Annotated[str, Field(pattern=f"^{SENDER_NAME.pattern}$", max_length=32)]
 _Package = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9+.-]+$", max_length=64)]  # Debian policy 5.6.1
+_Codepoint = Literal["not-ect", "ect1", "ect0"]
 _Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class StatedControl(Strict):
-    """A congestion control of a sender; `reacts` are the codepoints whose marks it reacts to."""
+    """A congestion control of a sender; `reacts` are the codepoints whose marks it reacts to.
+
+    `codepoints` are those it sends, the default first; empty: those of the sender.
+    """
 
     label: _Text
     about: _Text
     reacts: tuple[Literal["ect0", "ect1"], ...] = ()
+    codepoints: tuple[_Codepoint, ...] = ()
 
 
 class SenderFile(Strict):
@@ -67,7 +72,7 @@ class SenderFile(Strict):
     sources: Annotated[tuple[_Text, ...], Field(min_length=1)]
     build: Tool
     needs: tuple[_Package, ...] = ()
-    codepoints: Annotated[tuple[Literal["not-ect", "ect1", "ect0"], ...], Field(min_length=1)]
+    codepoints: Annotated[tuple[_Codepoint, ...], Field(min_length=1)]
     ccs: Annotated[dict[_Name, StatedControl], Field(min_length=1)]
     qlog: bool = False
 
@@ -82,7 +87,7 @@ class SenderControl:
         label: Name in tables.
         about: A sentence.
         reacts: Codepoints whose marks it reacts to.
-        l4s: True if its packets have ECT(1) unless the matrix states another codepoint.
+        codepoints: Codepoints that it can send, the default first.
     """
 
     name: str
@@ -90,7 +95,12 @@ class SenderControl:
     label: str
     about: str
     reacts: tuple[str, ...]
-    l4s: bool
+    codepoints: tuple[str, ...]
+
+    @property
+    def l4s(self) -> bool:
+        """True if its packets have ECT(1) unless the matrix states another codepoint."""
+        return self.codepoints[0] == CODEPOINTS[1]
 
 
 @dataclass(frozen=True)
@@ -108,14 +118,23 @@ class SenderEntry:
     @cached_property
     def controls(self) -> Mapping[str, SenderControl]:
         """Its congestion controls by their names in cells, the default first."""
-        l4s = self.stated.codepoints[0] == CODEPOINTS[1]
         found = (
             SenderControl(
-                f"{self.name}-{own}", own, f"{self.stated.label} {cc.label}", cc.about, cc.reacts, l4s
+                name=f"{self.name}-{own}",
+                own=own,
+                label=f"{self.stated.label} {cc.label}",
+                about=cc.about,
+                reacts=cc.reacts,
+                codepoints=cc.codepoints or self.stated.codepoints,
             )
             for own, cc in self.stated.ccs.items()
         )
         return {control.name: control for control in found}
+
+    @property
+    def codepoints(self) -> tuple[str, ...]:
+        """Codepoints that it can send with any of its congestion controls."""
+        return tuple(dict.fromkeys(word for one in self.controls.values() for word in one.codepoints))
 
     def control(self, name: str) -> SenderControl | None:
         """Return the congestion control of that name, its own or that in cells; None if it has none such."""

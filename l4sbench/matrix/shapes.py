@@ -247,19 +247,24 @@ class ShapeMaker:
         """Set what a group's sender offers: its congestion control, by its full name, and its codepoint."""
         sender = self._names.catalog.sender(str(draft.values[f"{group}.send"]))
         cc, codepoint = f"{group}.cc", f"{group}.{CODEPOINT.name}"
-        offered = {cc: tuple(sender.controls), codepoint: sender.stated.codepoints}
-        for name, values in offered.items():
-            draft.defaults[name] = values[0]
-            draft.values.setdefault(name, values[0])
-        stated = draft.chosen.get(cc)
-        control = sender.control(str(draft.values[cc]))
-        if control is not None:
-            draft.values[cc] = control.name
-        elif stated is not None:
-            draft.problems.append(_not_offered(stated, sender.name, sender.stated.ccs))
+        first = next(iter(sender.controls.values()))
+        stated, control = draft.chosen.get(cc), first
+        if stated is not None and stated.value is not None:
+            named = sender.control(str(stated.value))
+            if named is None:
+                draft.problems.append(_not_offered(stated, sender.name, sender.stated.ccs))
+            control = named or first
+        draft.defaults[cc], draft.values[cc] = first.name, control.name
+        draft.defaults[codepoint] = control.codepoints[0]
+        draft.values.setdefault(codepoint, control.codepoints[0])
         wanted = draft.chosen.get(codepoint)
-        if wanted is not None and wanted.value not in offered[codepoint]:
-            draft.problems.append(_not_offered(wanted, sender.name, sender.stated.codepoints))
+        if wanted is not None and wanted.value not in control.codepoints:
+            by = (
+                sender.name
+                if control.codepoints == sender.codepoints
+                else f"{sender.name} with {control.own}"
+            )
+            draft.problems.append(_not_offered(wanted, by, control.codepoints))
         self._without_cc(draft, group, but=frozenset({"cc"}))
 
     def _of_a_sender(self, stated: Resolved) -> Problem:

@@ -146,6 +146,25 @@ def test_prague_over_udp_shares_with_prague_and_repeats(lab: Lab, tmp_path: Path
 
 
 @pytest.mark.long
+def test_prague_over_quic_shares_with_prague_and_repeats(lab: Lab, tmp_path: Path) -> None:
+    needs("s2n-quic")
+    text = "rule: none\naqm: dualpi2\nrate: 20mbit\nduration: 12s\nwarmup: 3s\n"
+    text += "flows:\n  l4s: {send: s2n-quic, cc: prague}\n  other: {cc: prague}\n"
+    ended = run(tmp_path, text)
+    tables = api.load(ended)
+    assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
+    goodputs = dict(tables.flows.select("group", "goodput_mbps").iter_rows())
+    # tokio's timers have a millisecond: packets leave in pairs, of which more are marked than of Linux's
+    assert 0.3 < goodputs["l4s"] / goodputs["other"] < 2
+    assert sum(goodputs.values()) > 17
+    marked = dict(tables.flows.select("group", "delivered_ce_packets").iter_rows())
+    assert marked["l4s"] > 500
+    packets = tables.packet_flows.filter(group="l4s").row(0, named=True)
+    assert packets["lost_packets"] < 0.005 * packets["data_packets"]
+    assert captures(run(tmp_path, text, new=True)) == captures(ended)
+
+
+@pytest.mark.long
 def test_scream_reacts_to_marks_and_repeats(lab: Lab, tmp_path: Path) -> None:
     needs("scream")
     text = "rule: none\naqm: dualpi2\nrate: 10mbit\nduration: 15s\nexpect.bottleneck: false\n"

@@ -25,8 +25,14 @@ use s2n_quic::provider::io::tokio::{Builder, Provider as Io};
 use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::tls::rustls as tls;
 use s2n_quic::{Client, Server};
+use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::timeout_at;
+
+mod ect1;
+mod prague;
+
+use ect1::Marking;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -184,11 +190,11 @@ fn limits() -> Result<Limits, Failure> {
         .with_max_send_buffer_size(WINDOW_BYTES as u32)?)
 }
 
-fn io(socket: UdpSocket) -> Result<Io, Failure> {
-    Ok(Builder::default().with_rx_socket(socket)?.build()?)
+fn io(socket: UdpSocket, ecn: Ecn) -> Result<Marking<Io>, Failure> {
+    Ok(Marking { io: Builder::default().with_rx_socket(socket)?.build()?, ecn })
 }
 
-fn client<C: congestion_controller::Provider>(io: Io, cc: C, watcher: Watcher) -> Result<Client, Failure> {
+fn client<C: congestion_controller::Provider>(io: Marking<Io>, cc: C, watcher: Watcher) -> Result<Client, Failure> {
     let started = Client::builder()
         .with_io(io)?
         .with_tls(client_tls()?)?
@@ -202,18 +208,22 @@ fn client<C: congestion_controller::Provider>(io: Io, cc: C, watcher: Watcher) -
 
 async fn send(options: &Options) -> Result<String, Failure> {
     let ends = Instant::now() + Duration::from_secs_f64(options.text("seconds")?.parse()?);
-    if options.text("codepoint")? != "ect0" {
-        return Err(Cannot("s2n-quic sends ECT(0) and no other codepoint".into()).into());
-    }
+    let ecn = match options.text("codepoint")? {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        word => return Err(Cannot(format!("s2n-quic sends ECT(0) and ECT(1), not {word}")).into()),
+    };
     let to = options.address()?;
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(to)?; // of unconnected sockets Linux numbers no packets, by which captures are compared
     let counts = Arc::new(Mutex::new(Counts::default()));
     let watcher = Watcher::new(counts.clone(), options.named.get("qlog"))?;
+    let io = io(socket, ecn)?;
     let client = match options.text("cc")? {
-        "cubic" => client(io(socket)?, Cubic::default(), watcher)?,
-        "bbr" => client(io(socket)?, Bbr::default(), watcher)?,
+        "cubic" => client(io, Cubic::default(), watcher)?,
+        "bbr" => client(io, Bbr::default(), watcher)?,
+        "prague" => client(io, prague::Builder, watcher)?,
         name => return Err(Cannot(format!("{name:?} is not a congestion control of s2n-quic")).into()),
     };
     let mut connection: Connection = timeout_at(ends.into(), client.connect(Connect::new(to).with_server_name(NAME)))
@@ -255,7 +265,7 @@ fn report(all: Counts) -> String {
 
 async fn receive(options: &Options) -> Result<String, Failure> {
     let mut server = Server::builder()
-        .with_io(io(UdpSocket::bind(options.address()?)?)?)?
+        .with_io(io(UdpSocket::bind(options.address()?)?, Ecn::Ect0)?)?
         .with_tls(server_tls()?)?
         .with_limits(limits()?)?
         .start()?;

@@ -77,8 +77,8 @@ def test_every_sender_that_ships_is_complete() -> None:
         locks = {"cargo": "Cargo.lock", "go": "go.sum", "cc": "sender.yml"}
         assert locks[sender.stated.build] in files
         programs = [name for name in files if name.endswith((".rs", ".go", ".c"))]
-        # those that are in no registry have the algorithm, feedback and pacing as well
-        most = {"scream": 950, "udp-prague": 450}.get(sender.name, 330)
+        # those that are in no registry have the algorithm, feedback and pacing as well; s2n-quic has Prague
+        most = {"scream": 950, "udp-prague": 450, "s2n-quic": 680}.get(sender.name, 330)
         assert sum(files[name].count(b"\n") for name in programs) < most
         assert not sender.is_outside
 
@@ -90,6 +90,21 @@ def test_a_cell_names_the_congestion_control_with_its_sender(tmp_path: Path) -> 
     assert cell.get("l4s.codepoint") == "ect0"
     assert cell.id == "codel_1bdp_10mbit_20ms_cubic_quinn-bbr-2595dc3b53"
     assert Cell.from_json(cell.to_json()) == cell
+
+
+def test_codepoints_of_a_congestion_control_go_before_those_of_its_sender(tmp_path: Path) -> None:
+    (prague,) = Matrix.load(with_sender(tmp_path, "s2n-quic, cc: prague")).cells
+    (cubic,) = Matrix.load(with_sender(tmp_path, "s2n-quic, cc: cubic")).cells
+    assert (prague.get("l4s.codepoint"), cubic.get("l4s.codepoint")) == ("ect1", "ect0")
+    sender = Catalog.load().sender("s2n-quic")
+    assert {name: one.l4s for name, one in sender.controls.items()} == {
+        "s2n-quic-cubic": False,
+        "s2n-quic-bbr": False,
+        "s2n-quic-prague": True,
+    }
+    wrong = with_sender(tmp_path, "s2n-quic, cc: prague, codepoint: ect0")
+    with pytest.raises(InputError, match="s2n-quic with prague does not offer ect0; choose from ect1"):
+        Matrix.load(wrong)
 
 
 def test_a_full_name_and_a_default_are_the_same_cell(tmp_path: Path) -> None:
