@@ -154,7 +154,7 @@ def test_prague_over_quic_shares_with_prague_and_repeats(lab: Lab, tmp_path: Pat
     tables = api.load(ended)
     assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
     goodputs = dict(tables.flows.select("group", "goodput_mbps").iter_rows())
-    # it sends in pairs, and has little more than half of its window in flight
+    # s2n-quic's receiver acknowledges up to 25 ms late, so that a small window waits (docs/results/quic.md)
     assert 0.3 < goodputs["l4s"] / goodputs["other"] < 2
     assert sum(goodputs.values()) > 17
     marked = dict(tables.flows.select("group", "delivered_ce_packets").iter_rows())
