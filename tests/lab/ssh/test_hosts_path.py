@@ -120,7 +120,7 @@ def sent(hosts: NodesStatus, folder: Path, more: str) -> Arrived:
 def test_losses_are_as_many_as_asked_for(probing: NodesStatus, tmp_path: Path) -> None:
     arrived = sent(probing, tmp_path, "path.loss: 10%")
     total = arrived.passed + arrived.dropped
-    assert total > PROBES / 2  # a busy machine may lose some on the way to netem
+    assert total >= PROBES
     assert abs(arrived.dropped - 0.1 * total) < SIGMAS * math.sqrt(total * 0.1 * 0.9)
     assert 0 < len(arrived.numbers) <= PROBES - arrived.dropped / 2
     assert arrived.overtaken == 0
