@@ -15,7 +15,8 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,21 +46,24 @@ class _Point:
         return f"{self.matrix} at {self.rate} and {self.rtt}"
 
 
-def _is_done(row: AtlasCell, catalog: Catalog) -> bool:
-    current = (row.sources, row.wire) == (sources_of(catalog, row.column), wire_sources())
-    return current and row.trials + row.left_out >= _TRIALS
+def _done(rows: Sequence[AtlasCell], catalog: Catalog) -> frozenset[str]:
+    """Return the cells with enough trials of the kernel, the modules and the wire of now."""
+    sources = {column: sources_of(catalog, column) for column in {row.column for row in rows}}
+    wire = wire_sources()
+    return frozenset(
+        row.cell
+        for row in rows
+        if row.trials + row.left_out >= _TRIALS and (row.sources, row.wire) == (sources[row.column], wire)
+    )
 
 
-def _points(name: str, kept: dict[str, AtlasCell], catalog: Catalog) -> Iterator[tuple[_Point, int]]:
-    """Yield the points of a matrix with cells to run, and how many these are."""
-    found: dict[_Point, int] = {}
-    for cell in Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog).asked:
-        row = kept.get(cell.id)
-        if row and _is_done(row, catalog):
-            continue
-        point = _Point(cell.rate.mbps * (cell.warmup.s + cell.duration.s), name, cell.rate, cell.rtt)
-        found[point] = found.get(point, 0) + 1
-    yield from found.items()
+def _points(name: str, done: Container[str], catalog: Catalog) -> Counter[_Point]:
+    """Return the points of a matrix with cells to run, and how many these are."""
+    return Counter(
+        _Point(cell.rate.mbps * (cell.warmup.s + cell.duration.s), name, cell.rate, cell.rtt)
+        for cell in Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog).asked
+        if cell.id not in done
+    )
 
 
 def _run(point: _Point, runs: Path, jobs: int | None) -> None:
@@ -77,10 +81,12 @@ def main() -> None:
     parser.add_argument("--jobs", metavar="N", type=int)
     parser.add_argument("--points", metavar="N", type=int)
     args = parser.parse_args()
-    kept = {row.cell: row for row in read_atlas(args.output)}
     catalog = Catalog.load()
-    points = dict(one for name in args.matrix or MATRICES for one in _points(name, kept, catalog))
-    print(f"{sum(points.values())} cells of {len(points)} points to run", flush=True)
+    done = _done(read_atlas(args.output), catalog)
+    points: Counter[_Point] = Counter()
+    for name in args.matrix or MATRICES:
+        points += _points(name, done, catalog)
+    print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
         print(f"{cells} cells of {point}", flush=True)
         _run(point, args.runs, args.jobs)
