@@ -107,8 +107,7 @@ impl CongestionController for Prague {
     ) {
         self.in_flight += bytes as u32;
         if let Some(rate) = self.bytes_per_s() {
-            let late = self.departure.map_or(Duration::ZERO, |at| now.saturating_duration_since(at)).min(AT_ONCE);
-            let begins = self.departure.map_or(now, |at| at.max(now)) - late;
+            let begins = self.departure.map_or(now, |at| at.max(now - AT_ONCE));
             self.departure = Some(begins + Duration::from_secs_f64(bytes as f64 / rate));
         }
     }
