@@ -268,14 +268,11 @@ def _queue(about: Factors) -> str:
 
 
 def _varying(cells: Sequence[Factors]) -> dict[str, Mapping[str, str]]:
-    """Return the columns that differ among cells, with texts for long values by these; buffers come first.
+    """Return the columns that distinguish cells, with texts for long values by these; buffers come first.
 
     A command is told by those of its words that not all have.
     """
-    names = dict.fromkeys(name for about in cells for name in about)
-    found = [
-        name for name in names if len({about[name].value if name in about else None for about in cells}) > 1
-    ]
+    found = _distinguishing(cells)
     found.sort(key=lambda name: (name != BUFFER, name))
     return {
         name: _told_apart({about[name].called for about in cells if name in about})
@@ -283,6 +280,26 @@ def _varying(cells: Sequence[Factors]) -> dict[str, Mapping[str, str]]:
         else {}
         for name in found
     }
+
+
+def _distinguishing(cells: Sequence[Factors]) -> list[str]:
+    """Return the columns in which cells differ.
+
+    A column that only some cells have, all with one value, is left out where others say which cells have it:
+    the parameters of a congestion control, for one, beside its name.
+    """
+    columns = dict.fromkeys(name for about in cells for name in about)
+    values = {
+        name: tuple(about[name].value if name in about else None for about in cells) for name in columns
+    }
+    several = {name: own for name, own in values.items() if len(set(own) - {None}) > 1}
+    known = list(zip(*several.values(), strict=True)) if several else [()] * len(cells)
+    partly = [name for name, own in values.items() if name not in several and len(set(own)) > 1]
+    for name in sorted(partly, key=lambda name: (name_of(name).key not in {"cc", "send"}, name)):
+        more = list(zip(known, values[name], strict=True))
+        if len(set(more)) > len(set(known)):
+            several[name], known = values[name], more
+    return [name for name in columns if name in several]
 
 
 def _told_apart(commands: Iterable[str]) -> Mapping[str, str]:
