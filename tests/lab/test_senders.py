@@ -154,8 +154,7 @@ def test_prague_over_quic_shares_with_prague_and_repeats(lab: Lab, tmp_path: Pat
     tables = api.load(ended)
     assert tables.trials["status"].to_list() == ["ok"], tables.trials["reasons"].to_list()
     goodputs = dict(tables.flows.select("group", "goodput_mbps").iter_rows())
-    # s2n-quic's receiver acknowledges up to 25 ms late, so that a small window waits (docs/results/quic.md)
-    assert 0.3 < goodputs["l4s"] / goodputs["other"] < 2
+    assert 0.5 < goodputs["l4s"] / goodputs["other"] < 2  # RFC 9331 section 4.3 has no figure
     assert sum(goodputs.values()) > 17
     marked = dict(tables.flows.select("group", "delivered_ce_packets").iter_rows())
     assert marked["l4s"] > 500

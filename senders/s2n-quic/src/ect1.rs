@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The l4sbench authors
 //! ECT(1) on the wire for a stack that knows ECT(0) alone: what is sent gets the other codepoint below the stack, and
 //! what comes with it is handed up as ECT(0). So s2n-quic validates the path and counts marks as ever.
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,10 +15,11 @@ use s2n_quic_core::io::{rx, tx};
 use s2n_quic_core::path::mtu;
 use s2n_quic_core::time::{Clock, Timestamp};
 
-/// An IO provider whose packets leave with a codepoint.
+/// An IO provider whose packets leave with a codepoint, and which notes whether a packet came with ECT(1).
 pub struct Marking<P> {
     pub io: P,
     pub ecn: Ecn,
+    pub ect1_came: Arc<AtomicBool>,
 }
 
 impl<P: Provider> Provider for Marking<P> {
@@ -24,7 +27,7 @@ impl<P: Provider> Provider for Marking<P> {
     type Error = P::Error;
 
     fn start<E: Endpoint<PathHandle = P::PathHandle>>(self, endpoint: E) -> Result<SocketAddress, P::Error> {
-        self.io.start(Translated { endpoint, ecn: self.ecn })
+        self.io.start(Translated { endpoint, ecn: self.ecn, ect1_came: self.ect1_came })
     }
 }
 
@@ -32,6 +35,7 @@ impl<P: Provider> Provider for Marking<P> {
 struct Translated<E> {
     endpoint: E,
     ecn: Ecn,
+    ect1_came: Arc<AtomicBool>,
 }
 
 impl<E: Endpoint> Endpoint for Translated<E> {
@@ -41,7 +45,7 @@ impl<E: Endpoint> Endpoint for Translated<E> {
     const ENDPOINT_TYPE: Type = E::ENDPOINT_TYPE;
 
     fn receive<Q: rx::Queue<Handle = E::PathHandle>, C: Clock>(&mut self, queue: &mut Q, clock: &C) {
-        self.endpoint.receive(&mut Received(queue), clock);
+        self.endpoint.receive(&mut Received { queue, ect1_came: &self.ect1_came }, clock);
     }
 
     fn transmit<Q: tx::Queue<Handle = E::PathHandle>, C: Clock>(&mut self, queue: &mut Q, clock: &C) {
@@ -65,14 +69,18 @@ impl<E: Endpoint> Endpoint for Translated<E> {
     }
 }
 
-struct Received<'a, Q>(&'a mut Q);
+struct Received<'a, Q> {
+    queue: &'a mut Q,
+    ect1_came: &'a AtomicBool,
+}
 
 impl<Q: rx::Queue> rx::Queue for Received<'_, Q> {
     type Handle = Q::Handle;
 
     fn for_each<F: FnMut(Header<Q::Handle>, &mut [u8])>(&mut self, mut on_packet: F) {
-        self.0.for_each(|mut header, payload| {
+        self.queue.for_each(|mut header, payload| {
             if header.ecn == Ecn::Ect1 {
+                self.ect1_came.store(true, Ordering::Relaxed);
                 header.ecn = Ecn::Ect0;
             }
             on_packet(header, payload);
@@ -80,7 +88,7 @@ impl<Q: rx::Queue> rx::Queue for Received<'_, Q> {
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.queue.is_empty()
     }
 }
 

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use s2n_quic::provider::congestion_controller::{self, Bbr, Cubic};
 use s2n_quic::provider::event::events;
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 use s2n_quic::provider::io::tokio::{Builder, Provider as Io};
-use s2n_quic::provider::limits::Limits;
+use s2n_quic::provider::limits::{ConnectionInfo as Opened, Limiter, Limits};
 use s2n_quic::provider::tls::rustls as tls;
 use s2n_quic::{Client, Server};
 use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
@@ -45,6 +46,7 @@ const ED25519_BEGINS: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70
 const RS: char = '\x1e'; // RFC 7464
 const LOG_EVERY: Duration = Duration::from_millis(10);
 const LAST_WORDS: Duration = Duration::from_millis(50);
+const PROMPT: Duration = Duration::from_millis(1); // the step of tokio's timers
 
 /// A request that this sender cannot meet, as opposed to one that failed.
 #[derive(Debug)]
@@ -183,6 +185,21 @@ impl Subscriber for Watcher {
     }
 }
 
+/// Limits of a receiver, which acknowledges ECT(1) promptly: a window of few packets cannot wait for RFC 9000's 25 ms.
+struct Receives {
+    limits: Limits,
+    ect1_came: Arc<AtomicBool>,
+}
+
+impl Limiter for Receives {
+    fn on_connection(&mut self, _: &Opened) -> Limits {
+        match self.ect1_came.load(Ordering::Relaxed) {
+            true => self.limits.with_max_ack_delay(PROMPT).expect("RFC 9000 allows 0 to 2^14 ms"),
+            false => self.limits,
+        }
+    }
+}
+
 fn limits() -> Result<Limits, Failure> {
     Ok(Limits::new()
         .with_data_window(WINDOW_BYTES)?
@@ -191,7 +208,8 @@ fn limits() -> Result<Limits, Failure> {
 }
 
 fn io(socket: UdpSocket, ecn: Ecn) -> Result<Marking<Io>, Failure> {
-    Ok(Marking { io: Builder::default().with_rx_socket(socket)?.build()?, ecn })
+    let io = Builder::default().with_rx_socket(socket)?.build()?;
+    Ok(Marking { io, ecn, ect1_came: Arc::default() })
 }
 
 fn client<C: congestion_controller::Provider>(io: Marking<Io>, cc: C, watcher: Watcher) -> Result<Client, Failure> {
@@ -264,10 +282,12 @@ fn report(all: Counts) -> String {
 }
 
 async fn receive(options: &Options) -> Result<String, Failure> {
+    let io = io(UdpSocket::bind(options.address()?)?, Ecn::Ect0)?;
+    let limits = Receives { limits: limits()?, ect1_came: io.ect1_came.clone() };
     let mut server = Server::builder()
-        .with_io(io(UdpSocket::bind(options.address()?)?, Ecn::Ect0)?)?
+        .with_io(io)?
         .with_tls(server_tls()?)?
-        .with_limits(limits()?)?
+        .with_limits(limits)?
         .start()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut bytes: u64 = 0;
