@@ -26,6 +26,7 @@ from l4sbench.app.atlas import (
     sources_of,
     wire_sources,
 )
+from l4sbench.app.ranking import Ranking, ranking
 from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.printable import html_text
 from l4sbench.text.units import Duration, Packets, Rate
@@ -317,6 +318,16 @@ class Atlas:
             return found
         return replace(found, instead=self._instead(question))
 
+    def ranking(self, aqm: str | None = None) -> Ranking:
+        """Rank the congestion controls over all cells that have run, or over those of one queue.
+
+        Raises:
+            InputError: there is no such queue.
+        """
+        return ranking(
+            self.cells, None if aqm is None else self.catalog.queue(self.catalog.queue_name(aqm)).name
+        )
+
     def page(self) -> str:
         """Return the page of the whole table, with what to set instead at each cell that is not ok."""
         from reports.page import AtlasNames, MapCell, atlas_page
@@ -326,6 +337,7 @@ class Atlas:
         return atlas_page(
             [MapCell(row, self._is_old(row), self._advice(row)) for row in self.cells],
             AtlasNames(queues, ccs),
+            self.ranking(),
         )
 
     def _advice(self, row: AtlasCell) -> str:

@@ -39,6 +39,7 @@ def add_parser(commands: Subparsers) -> None:
             "l4sbench ask                                     it asks the questions",
             "l4sbench ask aqm=dualpi2 rate=4mbit rtt=20ms --run      run exactly this cell, too",
             "l4sbench ask --page atlas.html                   the whole atlas as a map",
+            "l4sbench ask --ranking aqm=fifo                  who leaves how much to whom",
         ),
     )
     parser.add_argument(
@@ -57,16 +58,23 @@ def add_parser(commands: Subparsers) -> None:
         metavar="FILE",
         help="write the whole atlas as one page with a map, which opens from disk or any web server",
     )
+    parser.add_argument(
+        "--ranking",
+        action="store_true",
+        help="rank congestion controls by what they leave to others and keep, in all queues or one",
+    )
     add_runs(parser)
 
 
 def run_ask(args: argparse.Namespace) -> int:
-    """Print the answer, with --run also the lab's; or write the page of the whole atlas."""
+    """Print the answer, with --run also the lab's, or the ranking; or write the page of the whole atlas."""
     from l4sbench.app.asking import Atlas
 
     atlas = Atlas.load()
     if args.page is not None:
         return _write_page(atlas, args.page, args.words)
+    if args.ranking:
+        return _show_ranking(atlas, args.words)
     words = args.words or _dialogue(atlas)
     found = atlas.ask(*words)
     _show(found)
@@ -81,6 +89,31 @@ def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, atlas.page())
     answer(str(file))
+    return 0
+
+
+def _show_ranking(atlas: Atlas, words: list[str]) -> int:
+    key, _, aqm = (words or [""])[0].partition("=")
+    if len(words) > 1 or key not in {"", "aqm"}:
+        raise InputError("--ranking takes no question, but a queue", "for example `--ranking aqm=fifo`")
+    found = atlas.ranking(aqm or None)
+    if not found.ranked:
+        answer("no cell has been run by all pairs of congestion controls yet")
+        return 0
+    others = sorted({other for one in found.ranked for other in one.beside})
+    rows = [
+        {
+            "": str(one.contender),
+            "leaves %": _of(one.leaves_percent),
+            "keeps %": _of(one.keeps_percent),
+            **{f"to {other}": _of(one.beside.get(other)) for other in others},
+        }
+        for one in found.ranked
+    ]
+    for line in as_table(rows, right=frozenset()):
+        answer(line)
+    answer("")
+    answer(f"percent of a fair share, means over {found.cells} cells of each pair, {found.trials} trials")
     return 0
 
 

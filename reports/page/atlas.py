@@ -16,6 +16,7 @@ from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.app.atlas import AtlasCell, AtlasColumn, AtlasInterval
+    from l4sbench.app.ranking import Contender, Ranking
 
 _OPEN: Final = (Word.UNDECIDED, Word.INVALID)
 _DIGITS: Final = 4
@@ -62,8 +63,19 @@ class _Count:
     cells: int
 
 
-def atlas_page(cells: Sequence[MapCell], names: AtlasNames) -> str:
+@dataclass(frozen=True)
+class _Rank:
+    """A congestion control in words, and percentages of a fair share; `beside` has one of each other one."""
+
+    label: str
+    leaves: str
+    keeps: str
+    beside: tuple[str, ...]
+
+
+def atlas_page(cells: Sequence[MapCell], names: AtlasNames, ranking: Ranking) -> str:
     """Return the page as text; it loads nothing, and an address keeps what was chosen."""
+    others = sorted({other for one in ranking.ranked for other in one.beside})
     ran = [one for one in cells if one.cell.verdict]
     columns: dict[AtlasColumn, list[MapCell]] = {}
     for one in cells:
@@ -81,7 +93,29 @@ def atlas_page(cells: Sequence[MapCell], names: AtlasNames) -> str:
         old=sum(one.old for one in ran),
         makers=sorted({one.cell.made_by for one in ran}),
         flows=_flows(columns, names),
+        ranking=ranking,
+        beside=[_contender(other, names) for other in others],
+        ranks=[
+            _Rank(
+                _contender(one.contender, names),
+                _percent(one.leaves_percent),
+                _percent(one.keeps_percent),
+                tuple(_percent(one.beside.get(other)) for other in others),
+            )
+            for one in ranking.ranked
+        ],
     )
+
+
+def _contender(one: Contender, names: AtlasNames) -> str:
+    label = names.ccs.get(one.cc, one.cc)
+    return label if one.ecn == "off" else f"{label} with ECN {one.ecn}"
+
+
+def _percent(of: AtlasInterval | None) -> str:
+    if of is None:
+        return ""
+    return f"{of.mean:.0f}" if of.low is None else f"{of.mean:.0f} ({of.low:.0f} to {of.high:.0f})"
 
 
 def _flows(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -> list[_Flows]:
