@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.app.atlas import MATRICES, AtlasCell, read_atlas, shipped, sources_of, wire_sources
+from l4sbench.app.atlas import MATRICES, AtlasCell, AtlasSources, read_atlas, shipped
 from l4sbench.catalog import Catalog
 from l4sbench.disk import assets
 from l4sbench.matrix import Matrix
@@ -48,13 +48,8 @@ class _Point:
 
 def _done(rows: Sequence[AtlasCell], catalog: Catalog) -> frozenset[str]:
     """Return the cells with enough trials of the kernel, the modules and the wire of now."""
-    sources = {column: sources_of(catalog, column) for column in {row.column for row in rows}}
-    wire = wire_sources()
-    return frozenset(
-        row.cell
-        for row in rows
-        if row.trials + row.left_out >= _TRIALS and (row.sources, row.wire) == (sources[row.column], wire)
-    )
+    sources = AtlasSources(catalog)
+    return frozenset(row.cell for row in rows if row.trials + row.left_out >= _TRIALS and sources.made(row))
 
 
 def _points(name: str, done: Container[str], catalog: Catalog) -> Counter[_Point]:

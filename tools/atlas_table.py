@@ -26,11 +26,10 @@ from l4sbench.app.atlas import (
     AtlasCell,
     AtlasColumn,
     AtlasInterval,
+    AtlasSources,
     digest_of,
     read_atlas,
     shipped,
-    sources_of,
-    wire_sources,
     write_atlas,
 )
 from l4sbench.app.prepare import RunOptions, prepare
@@ -159,21 +158,19 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         wires[ending.cell_id].add(found["common"]["wire"])
         cost_s[ending.cell_id] += ending.wall_s
     judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
-    sources: dict[AtlasColumn, str] = {}
+    sources = AtlasSources(prepared.matrix.catalog)
     for cell_id, blank in blanks.items():
         if cell_id not in judged:
             yield blank
             continue
-        if blank.column not in sources:
-            sources[blank.column] = sources_of(prepared.matrix.catalog, blank.column)
         current = made[cell_id] == {software.of_now(cells[cell_id])}
         current = current and wires[cell_id] == {software.now.common["wire"]}
         yield replace(
             _filled(blank, judged[cell_id], [own.get(cell_id, ()) for own in goodputs_mbps]),
             cost_s=cost_s[cell_id],
             made_by="+".join(sorted(made[cell_id])),
-            sources=sources[blank.column] if current else "",
-            wire=wire_sources() if current else "",
+            sources=sources.of(blank.column) if current else "",
+            wire=sources.wire if current else "",
         )
 
 

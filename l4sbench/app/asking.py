@@ -21,10 +21,9 @@ from l4sbench.app.atlas import (
     NOT_RUN,
     AtlasCell,
     AtlasColumn,
+    AtlasSources,
     read_atlas,
     shipped,
-    sources_of,
-    wire_sources,
 )
 from l4sbench.app.ranking import Ranking, ranking
 from l4sbench.errors import BadValueError, InputError, suggest
@@ -348,9 +347,7 @@ class Atlas:
         return "" if found is None else str(found)
 
     def _is_old(self, row: AtlasCell) -> bool:
-        if row.verdict == NOT_RUN:
-            return False
-        return row.sources != self._sources(row.column) or row.wire not in ("", self._wire)
+        return row.verdict != NOT_RUN and not self._sources.made(row)
 
     def timing(self, question: AtlasQuestion) -> AtlasCell:
         """Return a cell with the duration and the warm-up for the question's round-trip time."""
@@ -406,17 +403,8 @@ class Atlas:
         return _agreed(known)
 
     @cached_property
-    def _wire(self) -> str:
-        return wire_sources()
-
-    def _sources(self, column: AtlasColumn) -> str:
-        if column not in self._known_sources:
-            self._known_sources[column] = sources_of(self.catalog, column)
-        return self._known_sources[column]
-
-    @cached_property
-    def _known_sources(self) -> dict[AtlasColumn, str]:
-        return {}
+    def _sources(self) -> AtlasSources:
+        return AtlasSources(self.catalog)
 
     def _instead(self, question: AtlasQuestion) -> Instead | None:
         """Return the smallest change with which the answer is ok: of buffer, of parameter, of queue.

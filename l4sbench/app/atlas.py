@@ -13,6 +13,7 @@ import hashlib
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -90,9 +91,8 @@ class AtlasCell:
         cost_s: Wall-clock time of its trials.
         made_by: Digest of the kernel and the modules that ran.
         sources: Digest of the files that these were made from; empty if these files, or those of the lab's
-            wire, are others now.
-        wire: Digest of the files of the lab's wire; empty where it is not known, as in rows that were made
-            before it was kept.
+            wire, were others when the row was made.
+        wire: Digest of the files of the lab's wire; empty where it is not known.
     """
 
     matrix: str
@@ -161,7 +161,7 @@ class AtlasCell:
             sure=record["sure"] == "yes",
             made_by=record["made_by"],
             sources=record["sources"],
-            wire=record.get("wire", ""),
+            wire=record["wire"],
             **amounts,
         )
 
@@ -233,24 +233,43 @@ def write_atlas(cells: Iterable[AtlasCell], file: Path) -> None:
         temporary.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
 
 
-def sources_of(catalog: Catalog, column: AtlasColumn) -> str:
-    """Return the digest of the files that make the kernel and the modules of a column."""
-    ccs = (catalog.congestion_control(name) for name in (column.l4s, column.classic))
-    entries: list[Queue | CongestionControl] = [catalog.queue(column.aqm), *ccs]
-    lab = assets.folder("kernels") / "lab"
-    files = [lab / "kernel.config", *sorted((lab / "patches").glob("*.patch"))]
-    total = hashlib.sha256("\0".join(entry.digest for entry in entries).encode())
-    for entry in entries:
-        if entry.module is not None and entry.module.source is not None:
-            total.update(assets.digest(entry.module.source, suffixes=_C).encode())
-    for file in files:
-        total.update(assets.digest(file).encode())
-    return total.hexdigest()[:_DIGITS]
+@dataclass(frozen=True)
+class AtlasSources:
+    """The files from which the kernel, the modules and the wire are made now, as rows have their digests."""
 
+    catalog: Catalog
 
-def wire_sources() -> str:
-    """Return the digest of the files of the lab's wire, which carries the packets of every cell."""
-    return assets.digest(assets.folder("kernels") / "lab" / "wire", suffixes=_C)[:_DIGITS]
+    def made(self, row: AtlasCell) -> bool:
+        """Return True if a row has trials, and these files made what they ran on."""
+        return row.verdict != NOT_RUN and (row.sources, row.wire) == (self.of(row.column), self.wire)
+
+    @cached_property
+    def wire(self) -> str:
+        """Digest of the files of the lab's wire, which carries the packets of every cell."""
+        return assets.digest(assets.folder("kernels") / "lab" / "wire", suffixes=_C)[:_DIGITS]
+
+    def of(self, column: AtlasColumn) -> str:
+        """Return the digest of the files that make the kernel and the modules of a column."""
+        if column not in self._known:
+            self._known[column] = self._of(column)
+        return self._known[column]
+
+    @cached_property
+    def _known(self) -> dict[AtlasColumn, str]:
+        return {}
+
+    def _of(self, column: AtlasColumn) -> str:
+        ccs = (self.catalog.congestion_control(name) for name in (column.l4s, column.classic))
+        entries: list[Queue | CongestionControl] = [self.catalog.queue(column.aqm), *ccs]
+        lab = assets.folder("kernels") / "lab"
+        files = [lab / "kernel.config", *sorted((lab / "patches").glob("*.patch"))]
+        total = hashlib.sha256("\0".join(entry.digest for entry in entries).encode())
+        for entry in entries:
+            if entry.module is not None and entry.module.source is not None:
+                total.update(assets.digest(entry.module.source, suffixes=_C).encode())
+        for file in files:
+            total.update(assets.digest(file).encode())
+        return total.hexdigest()[:_DIGITS]
 
 
 def digest_of(parts: Iterable[str]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.atlas import read_atlas, shipped, wire_sources, write_atlas
+from l4sbench.app.atlas import AtlasSources, read_atlas, shipped, write_atlas
+from l4sbench.catalog import Catalog
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.patience import ran
 
@@ -28,7 +29,8 @@ def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
     cells, points = map(int, first.stdout.split(" points to run")[0].split(" cells of "))
     done = [row for row in read_atlas(table) if row.trials + row.left_out]
     assert {(row.matrix, row.rate_mbps, row.rtt_ms) for row in done} == {("atlas-step", 1, 5)}
-    assert all(row.trials + row.left_out == 3 and row.wire == wire_sources() for row in done)
+    sources = AtlasSources(Catalog.load())
+    assert all(row.trials + row.left_out == 3 and sources.made(row) for row in done)
     assert not list(runs.glob("*/*"))
     second = ran([*words, "0"])
     assert second.stdout == f"{cells - len(done)} cells of {points - 1} points to run\n"

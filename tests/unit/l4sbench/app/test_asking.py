@@ -16,9 +16,8 @@ from l4sbench.app.atlas import (
     AtlasCell,
     AtlasColumn,
     AtlasInterval,
+    AtlasSources,
     read_atlas,
-    sources_of,
-    wire_sources,
     write_atlas,
 )
 from l4sbench.catalog import Catalog
@@ -27,6 +26,7 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 CATALOG = Catalog.load()
+SOURCES = AtlasSources(CATALOG)
 FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
 FIFO = AtlasColumn("fifo", None, "prague", "cubic", "off")
 RATES, RTTS, BUFFERS = (10.0, 100.0), (10.0, 100.0), (1.0, 2.0)
@@ -51,7 +51,8 @@ def row(column: AtlasColumn, rate_mbps: float, rtt_ms: float, buffer_bdp: float,
         l4s_each_percent=(43.0, 45.0, 47.0) if verdict else (),
         classic_each_percent=(51.0, 50.0, 49.0) if verdict else (),
         made_by="abc" if verdict else "",
-        sources=sources_of(CATALOG, column) if verdict else "",
+        sources=SOURCES.of(column) if verdict else "",
+        wire=SOURCES.wire if verdict else "",
     )
 
 
@@ -113,19 +114,10 @@ def test_cells_of_another_kernel_are_old() -> None:
     assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old
 
 
-@pytest.mark.parametrize(("wire", "old"), [("", False), (wire_sources(), False), ("another", True)])
-def test_cells_of_another_wire_are_old_where_it_is_known(wire: str, old: bool) -> None:
+@pytest.mark.parametrize(("wire", "old"), [("", True), (SOURCES.wire, False), ("another", True)])
+def test_cells_of_another_wire_are_old(wire: str, old: bool) -> None:
     other = AtlasCell(**{**vars(row(FQ, 10, 10, 1, "ok")), "wire": wire})
     assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old == old
-
-
-def test_a_table_of_before_the_wire_was_kept_is_read(tmp_path: Path) -> None:
-    write_atlas(atlas().cells, tmp_path / "now.csv.gz")
-    lines = gzip.decompress((tmp_path / "now.csv.gz").read_bytes()).decode().splitlines()
-    assert lines[0].endswith(",wire")
-    before = "".join(f"{line.rpartition(',')[0]}\n" for line in lines)
-    (tmp_path / "before.csv.gz").write_bytes(gzip.compress(before.encode()))
-    assert read_atlas(tmp_path / "before.csv.gz") == atlas().cells
 
 
 def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
