@@ -10,6 +10,7 @@ of switches (`control.py show`).
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -192,7 +193,7 @@ def parse_pauses(text: str) -> dict[str, object]:
     lengths = sorted(one for one in numbers if isinstance(one, int | float))
     if not lengths:
         return {"number": 0}
-    return {"number": len(lengths), "median_ms": lengths[len(lengths) // 2], "longest_ms": lengths[-1]}
+    return {"number": len(lengths), "median_ms": statistics.median(lengths), "longest_ms": lengths[-1]}
 
 
 def parse_walks(text: str) -> list[dict[str, int]]:

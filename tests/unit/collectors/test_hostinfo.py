@@ -124,6 +124,7 @@ def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:
     (row,) = rows("hosts", trial).filter(pl.col("kind") == "pauses").to_dicts()
     assert (row["node"], row["name"]) == ("delay", "path.pause")
     assert json.loads(row["value"]) == {"number": 3, "median_ms": 4.2, "longest_ms": 9.0}
+    assert parse_pauses('{"length_ms": [4, 5, 9, 6]}')["median_ms"] == 5.5
     for text in ("", "[]", '{"length_ms": 3}', '{"length_ms": ["a"]}', "[" * 100_000):
         assert parse_pauses(text) == {"number": 0}
 
