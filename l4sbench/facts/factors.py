@@ -9,6 +9,7 @@ catalog declares them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,6 +55,17 @@ HOSTS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
     }
 )
 """Profile of hosts -> the defaults that it replaces; docs/results/hosts.md, "Host pauses", says why."""
+
+_ALONG: Final = ("senders", "delay", "router", "receivers")
+
+PAUSING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "+".join(kinds): kinds
+        for number in range(1, len(_ALONG) + 1)
+        for kinds in itertools.combinations(_ALONG, number)
+    }
+)
+"""Values of `path.pause_at` -> the kinds of nodes that pause, in the order of a path."""
 
 FACTORS: Final = _table(
     Parameter(
@@ -157,7 +169,7 @@ FACTORS: Final = _table(
         "str",
         "Hosts that pause, each at instants of its own; router only in the virtual testbed.",
         default="delay",
-        choices=("delay", "router", "receivers"),
+        choices=tuple(PAUSING),
     ),
     Parameter(
         "path.jitter",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
-from l4sbench.facts.factors import DEFAULT_LAB, EVENTS
+from l4sbench.facts.factors import DEFAULT_LAB, EVENTS, PAUSING
 from l4sbench.program.netem import LONGEST_JITTER, SHORTEST_PAUSE, SHORTEST_STEP, pauses_hosts
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def lab_refusals(cell: Cell) -> Iterator[Problem]:
 
 
 def _of_pauses(cell: Cell) -> Iterator[Problem]:
-    if cell.path_pause_at == "router":
+    if "router" in PAUSING[cell.path_pause_at]:
         message = "a router cannot be held without holding packets outside of the queue under test"
-        yield Problem("", "path.pause_at", message, f"choose delay or receivers, {_VIRTUAL}")
+        yield Problem("", "path.pause_at", message, f"choose others, {_VIRTUAL}")
     if cell.path_pause.ns < SHORTEST_PAUSE.ns:
         message = f"hosts cannot time pauses shorter than {SHORTEST_PAUSE}"
         yield Problem("", "path.pause", message, f"make it longer, {_VIRTUAL}")

@@ -11,6 +11,7 @@ import hashlib
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, cast
 
+from l4sbench.facts.factors import PAUSING
 from l4sbench.program.data import Readback, ReadKind
 from l4sbench.text.units import Duration, Packets, Percent, Rate
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.program.placement import Placement
     from l4sbench.text.units import Value
-    from l4sbench.topology import Port
+    from l4sbench.topology import Port, Topology
 
 WIRE_PACKET_BYTES: Final = 1514
 """A full-size packet with its Ethernet header."""
@@ -257,10 +258,18 @@ def _noise(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, st
 
 def pauses(placement: Placement, node: str) -> bool:
     """Return True if a node pauses now and then."""
-    cell, topology = placement.cell, placement.topology
-    routers = tuple(port.node for port in topology.bottlenecks)
-    pausing = {"delay": topology.delays, "router": routers, "receivers": topology.receivers}
-    return bool(cell.path_pause.ns) and node in pausing[cell.path_pause_at]
+    return bool(placement.cell.path_pause.ns) and node in pausing(placement.cell, placement.topology)
+
+
+def pausing(cell: Cell, topology: Topology) -> tuple[str, ...]:
+    """Return the nodes that pause where a cell states pauses."""
+    nodes = {
+        "senders": topology.senders,
+        "delay": topology.delays,
+        "router": tuple(port.node for port in topology.bottlenecks),
+        "receivers": topology.receivers,
+    }
+    return tuple(node for kind in PAUSING[cell.path_pause_at] for node in nodes[kind])
 
 
 def _host(placement: Placement, node: str, seed: int) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,9 @@ def test_what_a_host_sends_at_once_arrives_at_once(lab: Lab, tmp_path: Path) -> 
     assert apart < together / 10
 
 
-@pytest.mark.parametrize(("where", "nodes"), [("delay", 1), ("router", 1), ("receivers", 2)])
+@pytest.mark.parametrize(
+    ("where", "nodes"), [("delay", 1), ("router", 1), ("receivers", 2), ("senders+delay+router+receivers", 6)]
+)
 def test_a_node_pauses_as_often_as_it_is_asked_to(lab: Lab, tmp_path: Path, where: str, nodes: int) -> None:
     """Every pause delays what arrives in it, so some round trips take a pause longer than the path."""
     more = f"path.pause: 30ms\npath.pause_every: 200ms\npath.pause_at: {where}\naqm.limit: 200kB\n"
@@ -53,7 +55,7 @@ def test_a_node_pauses_as_often_as_it_is_asked_to(lab: Lab, tmp_path: Path, wher
 
 
 def test_pauses_come_from_the_seed(lab: Lab, tmp_path: Path) -> None:
-    more = "axes:\n  path.pause: [3ms]\n  path.pause_at: [delay, router, receivers]\n"
+    more = "axes:\n  path.pause: [3ms]\n  path.pause_at: [delay, router, receivers, senders]\n"
     first = tables(tmp_path, more, "first", jobs=1)
     second = tables(tmp_path, more, "second", jobs=3)
     for name in ("flows", "intervals", "sockets", "queues", "hosts"):

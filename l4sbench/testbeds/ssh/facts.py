@@ -19,6 +19,7 @@ from l4sbench.errors import Problem, TestbedError
 from l4sbench.facts.traits import Identity, Needs
 from l4sbench.program.netem import pauses_hosts
 from l4sbench.program.rewriting import rewrites
+from l4sbench.program.wires import pausing
 from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
 from l4sbench.traffic.family import Family
 from l4sbench.traffic.flent import WITHOUT_NETPERF
@@ -181,8 +182,7 @@ def _netem_on(cell: Cell, place: Topology) -> Iterator[tuple[str, str]]:
     if cell.has_losses or not cell.has_own_delay:
         yield from ((node, "path.loss" if cell.has_own_delay else "the delay") for node in place.delays)
     if pauses_hosts(cell):
-        pausing = place.delays if cell.path_pause_at == "delay" else place.receivers
-        yield from ((node, "path.pause") for node in pausing)
+        yield from ((node, "path.pause") for node in pausing(cell, place))
     for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
         if group.rtt is not None:
             yield pair.sender, f"{group.name}.rtt"

@@ -214,6 +214,7 @@ capture: headers
     [
         ("delay", ["delay"]),
         pytest.param("receivers", ["rx-classic", "rx-l4s"], marks=pytest.mark.long),
+        pytest.param("senders", ["tx-classic", "tx-l4s"], marks=pytest.mark.long),
     ],
 )
 def test_what_a_node_sends_waits_while_it_pauses(
@@ -226,11 +227,11 @@ def test_what_a_node_sends_waits_while_it_pauses(
     facts = pl.read_parquet(ended.path / "tables" / "hosts.parquet").filter(pl.col("kind") == "pauses")
     assert sorted(facts["node"]) == nodes
     (trial,) = (ended.path / "cells").glob("*/*")
-    pausing = nodes[-1]  # of the receivers the one that gets the flow
+    pausing = nodes[-1]  # of two the one that has the flow
     made = json.loads((trial / "raw" / pausing / "pauses.json").read_text())
     assert len(made["start_ms"]) >= 3
     # data before the queue, or ACKs behind it
-    capture = find_capture(trial / "raw" / "router", "net-mid.pcap" if at == "delay" else "net-rx.pcap")
+    capture = find_capture(trial / "raw" / "router", "net-rx.pcap" if at == "receivers" else "net-mid.pcap")
     assert capture is not None
     seen = read_capture(capture)
     if at == "receivers":

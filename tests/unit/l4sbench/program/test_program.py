@@ -241,7 +241,12 @@ def test_no_noise_where_none_is_wanted(noise: float, seed: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("where", "nodes"),
-    [("delay", {"delay"}), ("router", {"router"}), ("receivers", {"rx-l4s", "rx-classic"})],
+    [
+        ("delay", {"delay"}),
+        ("router", {"router"}),
+        ("receivers", {"rx-l4s", "rx-classic"}),
+        ("senders+router", {"tx-l4s", "tx-classic", "router"}),
+    ],
 )
 def test_pauses_are_where_they_are_asked_for(where: str, nodes: set[str]) -> None:
     made = build(cell(path__pause="3ms", path__pause_every="250ms", path__pause_at=where), wire_seed=1)
