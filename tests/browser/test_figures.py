@@ -64,7 +64,7 @@ def column(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", ["gallery", "column"])
+@pytest.mark.parametrize("width", [pytest.param("gallery", marks=pytest.mark.long), "column"])
 def test_no_text_leaves_its_figure(width: str, request: pytest.FixtureRequest, browser: Browser) -> None:
     """Vega measures texts in its own font; this machine may have another, and every text must still fit."""
     gallery: Path = request.getfixturevalue(width)

@@ -57,8 +57,15 @@ def structure(graph: str) -> dict[str, Any]:
     return {"nodes": nodes, "networks": services}
 
 
+QUICK = {"dumbbell", "line6"}
+"""Topologies whose slices have few machines; the graph library's time grows with their square."""
+
+
 @pytest.mark.parametrize("tofino", [False, True])
-@pytest.mark.parametrize("name", sorted(offered()))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in sorted(offered())],
+)
 def test_every_topology_makes_a_valid_slice(name: str, tofino: bool) -> None:
     switch = topology(name).router if tofino else None
     wishes = SliceFile(

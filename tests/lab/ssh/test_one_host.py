@@ -56,6 +56,7 @@ def test_one_host_does(hosts: NodesStatus, tmp_path: Path) -> None:
         assert queues["drops_packets"].max() > 0  # type: ignore[operator]
 
 
+@pytest.mark.long
 def test_a_topology_after_another(hosts: NodesStatus, tmp_path: Path) -> None:
     """Links of one topology are not in the way of another's, whose networks have other nodes."""
     wanted = matrix(tmp_path, "fifo", "2s", "both")

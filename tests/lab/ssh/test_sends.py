@@ -150,6 +150,7 @@ def test_flent_s_ping_by_ipv6(with_flent: NodesStatus, tmp_path: Path) -> None:
     check_pings(ran(with_flent, tmp_path, "6s", f"{PINGED}family: ipv6\n"))
 
 
+@pytest.mark.long
 def test_flent_s_ping_beside_a_flow(with_flent: NodesStatus, tmp_path: Path) -> None:
     """The queue of a bulk flow is what a third party's ping sees."""
     hosts = with_flent
