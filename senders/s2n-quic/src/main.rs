@@ -208,20 +208,18 @@ fn limits() -> Result<Limits, Failure> {
 }
 
 fn io(socket: UdpSocket, ecn: Ecn) -> Result<Marking<Io>, Failure> {
-    let io = Builder::default().with_rx_socket(socket)?.build()?;
-    Ok(Marking { io, ecn, ect1_came: Arc::default() })
+    Ok(Marking { io: Builder::default().with_rx_socket(socket)?.build()?, ecn, ect1_came: Arc::default() })
 }
 
 fn client<C: congestion_controller::Provider>(io: Marking<Io>, cc: C, watcher: Watcher) -> Result<Client, Failure> {
-    let started = Client::builder()
+    Ok(Client::builder()
         .with_io(io)?
         .with_tls(client_tls()?)?
         .with_limits(limits()?)?
         .with_event(watcher)?
         .with_congestion_controller(cc)
         .map_err(|error| error.to_string())?
-        .start()?;
-    Ok(started)
+        .start()?)
 }
 
 async fn send(options: &Options) -> Result<String, Failure> {
@@ -248,15 +246,8 @@ async fn send(options: &Options) -> Result<String, Failure> {
         .await
         .map_err(|_| "the receiver did not answer")??;
     let mut stream = connection.open_send_stream().await?;
-    let writing = async {
-        loop {
-            if let Err(error) = stream.send(CHUNK.into()).await {
-                return error;
-            }
-        }
-    };
-    if let Ok(error) = timeout_at(ends.into(), writing).await {
-        return Err(error.into());
+    while let Ok(sent) = timeout_at(ends.into(), stream.send(CHUNK.into())).await {
+        sent?;
     }
     let report = report(*counts.lock().expect("one thread runs everything"));
     connection.close(0u32.into());
@@ -265,19 +256,12 @@ async fn send(options: &Options) -> Result<String, Failure> {
 }
 
 fn report(all: Counts) -> String {
+    let Counts { packets_sent, packets_lost, bytes_sent, loss_events, mark_events, mtu_bytes, window_bytes, .. } = all;
+    let (capable, rtt_ms) = (u8::from(all.ecn_capable), all.smoothed_rtt.as_secs_f64() * 1e3);
     format!(
-        "{{\"packets_sent\": {}, \"packets_lost\": {}, \"bytes_sent\": {}, \"loss_events\": {}, \
-         \"mark_events\": {}, \"ecn_capable\": {}, \"mtu_bytes\": {}, \"window_bytes\": {}, \
-         \"rtt_ms\": {{\"smoothed\": {:.3}}}}}\n",
-        all.packets_sent,
-        all.packets_lost,
-        all.bytes_sent,
-        all.loss_events,
-        all.mark_events,
-        u8::from(all.ecn_capable),
-        all.mtu_bytes,
-        all.window_bytes,
-        all.smoothed_rtt.as_secs_f64() * 1e3,
+        "{{\"packets_sent\": {packets_sent}, \"packets_lost\": {packets_lost}, \"bytes_sent\": {bytes_sent}, \
+         \"loss_events\": {loss_events}, \"mark_events\": {mark_events}, \"ecn_capable\": {capable}, \
+         \"mtu_bytes\": {mtu_bytes}, \"window_bytes\": {window_bytes}, \"rtt_ms\": {{\"smoothed\": {rtt_ms:.3}}}}}\n"
     )
 }
 
