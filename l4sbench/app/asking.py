@@ -318,14 +318,13 @@ class Atlas:
         return replace(found, instead=self._instead(question))
 
     def ranking(self, aqm: str | None = None) -> Ranking:
-        """Rank the congestion controls over all cells that have run, or over those of one queue.
+        """Rank the congestion controls over all cells that are not old, or over those of one queue.
 
         Raises:
             InputError: there is no such queue.
         """
-        return ranking(
-            self.cells, None if aqm is None else self.catalog.queue(self.catalog.queue_name(aqm)).name
-        )
+        wanted = None if aqm is None else self.catalog.queue(self.catalog.queue_name(aqm)).name
+        return ranking(filter(self._sources.made, self.cells), wanted)
 
     def page(self) -> str:
         """Return the page of the whole table, with what to set instead at each cell that is not ok."""

@@ -98,7 +98,7 @@ def _show_ranking(atlas: Atlas, words: list[str]) -> int:
         raise InputError("--ranking takes no question, but a queue", "for example `--ranking aqm=fifo`")
     found = atlas.ranking(aqm or None)
     if not found.ranked:
-        answer("no cell has been run by all pairs of congestion controls yet")
+        answer("all pairs of congestion controls have no cell in common that has run and is not old")
         return 0
     others = sorted({other for one in found.ranked for other in one.beside})
     rows = [

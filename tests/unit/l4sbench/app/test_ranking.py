@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from l4sbench.app.asking import Atlas
 from l4sbench.app.atlas import AtlasCell, AtlasColumn
 from l4sbench.app.ranking import Contender, ranking
 from l4sbench.cli import main
-from tests.unit.l4sbench.app.test_asking import FIFO, row
+from tests.unit.l4sbench.app.test_asking import CATALOG, FIFO, row
 
 BBR1 = AtlasColumn("fifo", None, "prague", "bbr1", "off")
 PRAGUE, CUBIC, BBR = map(Contender, ("prague", "cubic", "bbr1"))
@@ -76,6 +77,12 @@ def test_a_queue_and_classic_ecn_are_apart() -> None:
         ("prague", 100),
     ]
     assert ranking(cells).cells == 12  # CoDel has no cells with classic ECN
+
+
+def test_old_cells_do_not_count() -> None:
+    cells = tuple(plane(FIFO, (40, 40, 40), (55, 55, 55)))
+    old = tuple(replace(one, rtt_ms=20.0, wire="another") for one in cells)
+    assert Atlas((*cells, *old), CATALOG).ranking().cells == len(cells)
 
 
 def test_the_shipped_table_is_ranked(capsys: pytest.CaptureFixture[str]) -> None:
