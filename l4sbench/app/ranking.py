@@ -70,7 +70,7 @@ class Ranking:
 
 
 class _Kept(NamedTuple):
-    """A mean over trials, and the variance of that mean; an unknown one without a second trial."""
+    """A mean over the trials of a cell, and the variance of that mean."""
 
     percent: float
     variance: float

@@ -16,7 +16,7 @@ from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.app.atlas import AtlasCell, AtlasColumn, AtlasInterval
-    from l4sbench.app.ranking import Contender, Ranking
+    from l4sbench.app.ranking import Ranking
 
 _OPEN: Final = (Word.UNDECIDED, Word.INVALID)
 _DIGITS: Final = 4
@@ -94,10 +94,10 @@ def atlas_page(cells: Sequence[MapCell], names: AtlasNames, ranking: Ranking) ->
         makers=sorted({one.cell.made_by for one in ran}),
         flows=_flows(columns, names),
         ranking=ranking,
-        beside=[_contender(other, names) for other in others],
+        beside=[_labelled(other.cc, other.ecn, names) for other in others],
         ranks=[
             _Rank(
-                _contender(one.contender, names),
+                _labelled(one.contender.cc, one.contender.ecn, names),
                 _percent(one.leaves_percent),
                 _percent(one.keeps_percent),
                 tuple(_percent(one.beside.get(other)) for other in others),
@@ -107,9 +107,9 @@ def atlas_page(cells: Sequence[MapCell], names: AtlasNames, ranking: Ranking) ->
     )
 
 
-def _contender(one: Contender, names: AtlasNames) -> str:
-    label = names.ccs.get(one.cc, one.cc)
-    return label if one.ecn == "off" else f"{label} with ECN {one.ecn}"
+def _labelled(cc: str, ecn: str, names: AtlasNames) -> str:
+    label = names.ccs.get(cc, cc)
+    return label if ecn == "off" else f"{label} with ECN {ecn}"
 
 
 def _percent(of: AtlasInterval | None) -> str:
@@ -136,8 +136,8 @@ def _queue(column: AtlasColumn, names: AtlasNames) -> str:
 
 
 def _switch(column: AtlasColumn, names: AtlasNames) -> str:
-    label = " beside ".join(names.ccs.get(name, name) for name in (column.l4s, column.classic))
-    return label if column.classic_ecn == "off" else f"{label} with ECN {column.classic_ecn}"
+    other = _labelled(column.classic, column.classic_ecn, names)
+    return f"{_labelled(column.l4s, 'off', names)} beside {other}"
 
 
 def _data(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -> dict[str, object]:
