@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from collectors.reader import FlowResult
+    from l4sbench.facts.cell import Cell
     from l4sbench.program.trial import EndedTrial
 
 QUANTILES: Final[Mapping[str, float]] = {
@@ -147,6 +148,7 @@ def parse_requests(trial: EndedTrial) -> Rows | None:
             "handshake_ms": request.handshake_ms,
             "response_ms": request.response_ms,
             "payload_bytes": request.bytes,
+            "fair_ms": _fair_ms(trial.cell, flow.run.group, request.bytes),
             "warmup": request.begun_s < trial.cell.warmup.s,
         }
         for flow in read_flows(trial.programs, trial.raw)
@@ -154,6 +156,20 @@ def parse_requests(trial: EndedTrial) -> Rows | None:
         for number, request in enumerate(flow.sender.requests, start=1)
     ]
     return rows or None
+
+
+def _fair_ms(cell: Cell, name: str, payload_bytes: int) -> float | None:
+    """Return the time of a connection that has an equal share of the link's rate, and meets no queue."""
+    group = next((group for group in cell.groups if group.name == name), None)
+    if group is None:
+        return None
+    mss_bytes = cell.family.mss_bytes
+    round_trips = group.sends.round_trips(payload_bytes, mss_bytes)
+    if round_trips is None:
+        return None
+    frames_bytes = payload_bytes + -(-payload_bytes // mss_bytes) * cell.family.segment_headers_bytes
+    fair_bits_per_s = cell.rate.bits_per_s / sum(one.count for one in cell.groups)
+    return round_trips * (group.rtt or cell.rtt).ms + frames_bytes * 8e3 / fair_bits_per_s
 
 
 def _measured_mbps(received: Result | None, warmup_s: float) -> float | None:

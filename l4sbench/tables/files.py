@@ -76,6 +76,7 @@ _LATER: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "flows": frozenset(
             {"send", "completed_ms", "offered_mbps", "arrived_mbps", "connections", "left_out"}
         ),
+        "requests": frozenset({"fair_ms"}),
         "trials": frozenset({"faults"}),
         "verdicts": frozenset({"sure"}),
         "catalog": frozenset({"panels"}),

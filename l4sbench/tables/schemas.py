@@ -126,22 +126,28 @@ class IntervalsTable(OfTrial):
 
 
 class RequestsTable(OfTrial):
-    """One row per valid trial, flow of `send: requests` or `workload`, and TCP connection, with its times.
+    """One row per valid trial, flow of `send: requests`, `workload` or `pages`, and TCP connection or page.
 
-    Times count from the opening of the connection; null: it had not come so far at the flow's end.
+    Times count from its opening, of a page from that of its connections; null: it had not come so far at the
+    flow's end.
     """
 
     flow = text("id of the flow", key=True)
-    request = count("number of the connection within its flow, from 1", key=True)
+    request = count("number of the connection, or page, within its flow, from 1", key=True)
     group = text("flow group")
     t_ms = real("opening of the connection, from the start instant", "ms", null=False)
     handshake_ms = real("time until the connection was established: a round trip of two small packets", "ms")
     response_ms = real(
         "time until the whole response had arrived; of a workload its completion time, until the receiver "
-        "has closed the connection because it has everything",
+        "has closed the connection because it has everything; of a page until all objects were there",
         "ms",
     )
-    payload_bytes = count("payload of the request, and of its response", "bytes")
+    payload_bytes = count("payload of the request, and of its response; of all objects of a page", "bytes")
+    fair_ms = real(
+        "the same time with the flow's equal share of the link's rate and no queue: the round trips of slow "
+        "start, and the transmission of its packets",
+        "ms",
+    )
     warmup = dy.Bool(nullable=False, description="true if it began in the warm-up")
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l4sbench.text.parameters import HOUR
-from l4sbench.text.units import Duration, Size
-from l4sbench.traffic.send import SIZE, Send, factor, shared
+from l4sbench.traffic.send import PERIOD, SIZE, Send, shared, slow_start_rounds
 from l4sbench.traffic.tools import lean
 
 if TYPE_CHECKING:
+    from l4sbench.text.units import Duration, Size
     from l4sbench.traffic.send import Flow, FlowCommands
 
 
@@ -24,12 +23,7 @@ class Requests(Send):
     about = "a TCP connection for each"
     by_tcp = True
 
-    period: Duration = factor(
-        "duration",
-        "send: requests: time from one request to the next.",
-        minimum=Duration(100_000),
-        maximum=HOUR,
-    )
+    period: Duration = shared(PERIOD)
     size: Size = shared(SIZE)
 
     def commands(self, flow: Flow, tool: str) -> FlowCommands:
@@ -38,3 +32,7 @@ class Requests(Send):
         size = ("--size", str(self.size.bytes))
         every = ("--every-ns", str(self.period.ns), "--cc", flow.kernel_cc)
         return lean(flow, ("request", *size, *every, "--answer"), ("answer", *size, "--answer"))
+
+    def round_trips(self, payload_bytes: int, mss_bytes: int) -> int:
+        """Return one for the handshake, and those of the request and of the response, which share one."""
+        return 2 * slow_start_rounds(payload_bytes, mss_bytes)

@@ -8,13 +8,14 @@ only some kinds have, each declared once, and an instance holds the values of a 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from l4sbench.text.parameters import Parameter, declared, declares
+from l4sbench.text.parameters import HOUR, Parameter, declared, declares
 from l4sbench.text.units import Duration, Rate, Size
 from l4sbench.traffic.family import Family
 
@@ -157,10 +158,30 @@ SIZE: Final = Parameter(
     "size",
     "size",
     "Payload: of each packet (paced; default: 1472B, a full packet), of each request and of its response "
-    "(requests), of each connection (connect-flood).",
+    "(requests), of each connection (connect-flood), of each object (pages).",
     minimum=Size(1),
     maximum=Size(10**12),
 )
+PERIOD: Final = Parameter(
+    "period",
+    "duration",
+    "Time from one request (requests), or page (pages), to the next.",
+    minimum=Duration(100_000),
+    maximum=HOUR,
+)
+
+INITIAL_WINDOW: Final = 10
+"""Segments that a new connection may send at once (RFC 6928)."""
+
+
+def slow_start_rounds(payload_bytes: int, mss_bytes: int) -> int:
+    """Return the round trips in which a new connection sends a payload, from the first data to its ACK.
+
+    The window begins with 10 segments (RFC 6928) and doubles in every round trip (RFC 5681 section 3.1), so
+    that r of them carry 10 (2^r - 1) segments; `Send.round_trips` adds what is around them.
+    """
+    segments = -(-payload_bytes // mss_bytes)
+    return max(1, math.ceil(math.log2(segments / INITIAL_WINDOW + 1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +283,14 @@ class Send(ABC):
     def is_l4s(self) -> bool:
         """True if it is asked to send packets with ECT(1) that are not TCP's own."""
         return getattr(self, CODEPOINT.name, None) == "ect1"
+
+    def round_trips(self, payload_bytes: int, mss_bytes: int) -> int | None:
+        """Return those that a connection with this payload takes at most, without a queue or a loss.
+
+        None: its connections, if any, are not complete at some time.
+        """
+        del payload_bytes, mss_bytes
+        return None
 
     @property
     def host_tools(self) -> HostTools:

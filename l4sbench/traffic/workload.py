@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.errors import Problem
 from l4sbench.text.units import Percent
-from l4sbench.traffic.send import INPUT, Send, factor
+from l4sbench.traffic.send import INPUT, Send, factor, slow_start_rounds
 from l4sbench.traffic.tools import lean
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Connections(Send):
         """Return the argument lists of a flow's ends."""
         del tool
         return lean(flow, ("request", "--schedule", INPUT, "--cc", flow.kernel_cc), ("answer",))
+
+    def round_trips(self, payload_bytes: int, mss_bytes: int) -> int:
+        """Return one for the handshake, and those of the payload."""
+        return 1 + slow_start_rounds(payload_bytes, mss_bytes)
 
     def input(self, flow: Flow) -> str:
         """Return its connections, one per line: when it is opened (ns), and its payload (bytes)."""

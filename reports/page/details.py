@@ -22,10 +22,9 @@ from l4sbench.catalog.describe import amount
 from l4sbench.tables import columns
 from reports.render.words import GLYPHS, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
-from reports.result.frames import DELAY, FREEZES, MEDIAN
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
-from reports.result.measured import own_numbers
+from reports.result.measured import FRAME_DELAY, FRAME_MEDIAN, FREEZES, own_numbers
 from reports.result.metrics import START_S
 from reports.result.stats import Estimate
 from reports.result.verdicts import Decision
@@ -172,22 +171,27 @@ def _measured(cell: MeasuredCell, factors: Factors) -> dict[str, object]:
                 "delay": _estimate(group.delay),
                 "sojourn": _estimate(group.sojourn),
                 "sojourn_p99": _estimate(group.sojourn_p99),
-                **(_frames(group) if group.frames else {}),
+                **_application(group),
             }
             for group in cell.groups
         ],
     }
 
 
-def _frames(group: MeasuredGroup) -> dict[str, object]:
-    """Return the verdict on a group's frames, and what it is made from."""
-    return {
-        "frames": str(group.frames),
-        "frame_p50": _estimate(group.own.get(MEDIAN)),
-        "frame_p95": _estimate(group.own.get(DELAY)),
-        "frame_rate": _estimate(group.frame_rate),
-        "freezes": _estimate(group.own.get(FREEZES)),
+def _application(group: MeasuredGroup) -> dict[str, object]:
+    """Return what only some kinds of traffic have, and the verdicts on it."""
+    numbers = {
+        "frame_p50": group.own.get(FRAME_MEDIAN),
+        "frame_p95": group.own.get(FRAME_DELAY),
+        "frame_rate": group.frame_rate,
+        "freezes": group.own.get(FREEZES),
+        "slowdown": group.slowdown,
+        "rpm": group.rpm,
     }
+    found: dict[str, object] = {name: _estimate(number) for name, number in numbers.items() if number}
+    if group.verdicts:
+        found["verdicts"] = [[str(one), one.judges, one.rule] for one in group.verdicts]
+    return found
 
 
 def _placed(decision: Decision, cell: JudgedCell, entry: Entry) -> dict[str, object]:

@@ -13,18 +13,18 @@ import polars as pl
 
 from l4sbench.text.wording import counted
 from reports.render.words import between, fixed_text, former_text, left_out_hints, number, span
-from reports.result.frames import DELAY, FREEZES
+from reports.result.measured import FRAME_DELAY, FREEZES
 
 if TYPE_CHECKING:
     from reports.result.measured import MeasuredGroup, Measurements
 
 BEGINNINGS: Final[Mapping[str, bytes]] = {
     "measured.csv": b"cell,label,group,number,",
-    "measured.json": b'{\n  "format": 1,\n  "rule": null,',
+    "measured.json": b'{\n  "format": ',
 }
 """Documents that only a run without verdicts has, by name, with the beginning by which it is known."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the JSON document; grows when a field changes its meaning or goes away."""
 
 
@@ -40,9 +40,11 @@ def rows(measured: Measurements) -> list[Mapping[str, str]]:
             "delay ms": number(group.delay),
             "per packet ms": number(group.sojourn, 2),
             "p99 ms": number(group.sojourn_p99, 2),
-            "frame p95 ms": number(group.own.get(DELAY)),
+            "frame p95 ms": number(group.own.get(FRAME_DELAY)),
             "freezes": number(group.own.get(FREEZES)),
-            "frames": str(group.frames or ""),
+            "slowdown": number(group.slowdown),
+            "RPM": number(group.rpm, 0),
+            "verdict": ", ".join(map(str, group.verdicts)),
             "trials": str(cell.valid),
         }
         for cell in measured.cells
@@ -64,8 +66,10 @@ def notes(measured: Measurements) -> list[str]:
     ]
     if any(group.sojourn for cell in measured.cells for group in cell.groups):
         lines[1] += "; per packet, p99: time in the bottleneck's queue"
-    rules = {group.frames.rule for cell in measured.cells for group in cell.groups if group.frames}
-    lines += [f"frames: by rule {rule}; times from capture to the last packet" for rule in sorted(rules)]
+    judged = {
+        one.judges: one.rule for cell in measured.cells for group in cell.groups for one in group.verdicts
+    }
+    lines += [f"verdict on {judges}: by rule {rule}" for judges, rule in sorted(judged.items())]
     if fixed := fixed_text(measured):
         lines.append(f"the same in all cells: {fixed}")
     if former := former_text(measured):
@@ -120,7 +124,7 @@ def document(measured: Measurements) -> dict[str, object]:
                         "group": group.name,
                         "flows": group.flows,
                         "numbers": list(_numbers(group)),
-                        "frames": list(group.frames.words) if group.frames else None,
+                        "verdicts": [asdict(verdict) for verdict in group.verdicts],
                     }
                     for group in cell.groups
                 ],

@@ -14,8 +14,9 @@ import polars as pl
 from l4sbench.errors import InputError
 from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
+from reports.result.applications import ApplicationVerdict, judge_application
 from reports.result.cells import captured, factors_of, groups_of
-from reports.result.frames import FrameVerdict, judge_frames
+from reports.result.connections import RPM_WITHOUT_DELAY, responsiveness, slowdowns
 from reports.result.labels import BUFFER, Label, Setting
 from reports.result.stats import Estimate, estimate
 from reports.result.verdicts import Former, LeftOut, trials_left_out
@@ -73,6 +74,12 @@ class Basis(Protocol):
         """The groups in the places of the L4S and the classic group, for figures that compare two."""
 
 
+FRAME_MEDIAN: Final = "receiver frames.delay_ms.p50"
+FRAME_DELAY: Final = "receiver frames.delay_ms.p95"
+FREEZES: Final = "receiver frames.freezes"
+"""Names of numbers in `MeasuredGroup.own` that media report by docs/exec.md."""
+
+
 @dataclass(frozen=True)
 class MeasuredGroup:
     """The result of one flow group of a cell. Estimates are None where no valid trial has them.
@@ -87,8 +94,11 @@ class MeasuredGroup:
         sojourn_p99: Mean over its flows of that delay's 99 % quantile, ms.
         own: Numbers that its own programs reported, by side and name: `sender rtt_ms.smoothed`. Each is a
             mean over flows, and over the items of a list.
-        frames: The verdict on its frames, of media.
         frame_rate: Whole frames per second, of media, mean over its flows.
+        slowdown: Completion time of its connections or pages by that with the flow's equal share of the link
+            and no queue, median.
+        rpm: Round trips per minute of its requests.
+        verdicts: Those on its application, such as its frames.
     """
 
     name: str
@@ -99,8 +109,10 @@ class MeasuredGroup:
     sojourn: Estimate | None
     sojourn_p99: Estimate | None
     own: Mapping[str, Estimate]
-    frames: FrameVerdict | None = None
     frame_rate: Estimate | None = None
+    slowdown: Estimate | None = None
+    rpm: Estimate | None = None
+    verdicts: tuple[ApplicationVerdict, ...] = ()
 
     @property
     def numbers(self) -> Mapping[str, Estimate]:
@@ -112,6 +124,8 @@ class MeasuredGroup:
             "sojourn_ms": self.sojourn,
             "sojourn_p99_ms": self.sojourn_p99,
             "frame_rate_hz": self.frame_rate,
+            "slowdown": self.slowdown,
+            "rpm": self.rpm,
         }
         return {name: found for name, found in known.items() if found is not None} | dict(self.own)
 
@@ -192,7 +206,7 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
         .agg((pl.col("status") == "ok").sum().alias("ok"), (pl.col("status") != "ok").sum().alias("out"))
         .iter_rows()
     }
-    got, own, frame_rates = _got(tables), _own(tables), _frame_rates(tables)
+    got, own, derived = _got(tables), _own(tables), _derived(tables)
     cells = [
         MeasuredCell(
             cell,
@@ -204,7 +218,7 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
                     about,
                     got.get((cell, group), {}),
                     own.get((cell, group), {}),
-                    frame_rates.get((cell, group)),
+                    derived.get((cell, group), {}),
                 )
                 for group in groups
                 if group in groups_of(about)
@@ -326,16 +340,25 @@ def _got(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:
     }
 
 
-def _frame_rates(tables: RunTables) -> dict[tuple[str, str], list[float]]:
-    """Return the rate of whole frames in every valid trial by cell and group, of groups that report them."""
+def _derived(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Return one value per valid trial of what only some kinds of traffic have, by cell and group."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for name, measure in (("frame_rate", _frame_rates), ("slowdown", slowdowns), ("rpm", responsiveness)):
+        of_trials = measure(tables).group_by("cell", "group", maintain_order=True)
+        for cell, group, values in of_trials.agg(pl.col(name).drop_nulls()).iter_rows():
+            if values:
+                found.setdefault((cell, group), {})[name] = values
+    return found
+
+
+def _frame_rates(tables: RunTables) -> pl.DataFrame:
+    """Return `frame_rate`, of whole frames, of every valid trial and group that reports them."""
     whole = _reported(tables).filter((pl.col("side") == "receiver") & (pl.col("key") == "frames.whole"))
     keys = ["cell", "trial", "flow"]
     lasted = whole.join(tables.flows.select(*keys, "seconds").filter(pl.col("seconds") > 0), on=keys)
-    per_trial = lasted.group_by("cell", "group", "trial", maintain_order=True).agg(
-        (pl.col("value") / pl.col("seconds")).mean()
+    return lasted.group_by("cell", "group", "trial", maintain_order=True).agg(
+        (pl.col("value") / pl.col("seconds")).mean().alias("frame_rate")
     )
-    rows = per_trial.group_by("cell", "group", maintain_order=True).agg("value")
-    return {(cell, group): values for cell, group, values in rows.iter_rows()}
 
 
 def _reported(tables: RunTables) -> pl.DataFrame:
@@ -365,7 +388,7 @@ def _group(
     about: Factors,
     got: Mapping[str, list[float]],
     own: Mapping[str, list[float]],
-    frame_rates: list[float] | None,
+    derived: Mapping[str, list[float]],
 ) -> MeasuredGroup:
     rate_mbps = about["rate_mbps"].amount
     mbps = got.get("goodput_mbps")
@@ -377,6 +400,15 @@ def _group(
     share = goodput and goodput.percent_of(rate_mbps)
     reported = {name: estimate(values) for name, values in own.items()}
     fair_percent = 100 * flows / sum(about[f"{group}.count"].amount for group in groups_of(about))
+    further = {name: estimate(values) for name, values in derived.items()}
+    rpm = further.get("rpm")
+    base_ms = about[rtt if (rtt := f"{name}.rtt_ms") in about else "rtt_ms"].amount
+    measures = {
+        **reported,
+        "share_of_fair_percent": share and share.percent_of(fair_percent),
+        "slowdown": further.get("slowdown"),
+        "rpm_percent": rpm and rpm.percent_of(RPM_WITHOUT_DELAY / base_ms),
+    }
     return MeasuredGroup(
         name=name,
         flows=flows,
@@ -386,6 +418,6 @@ def _group(
         sojourn=sojourn,
         sojourn_p99=p99,
         own=reported,
-        frames=judge_frames(reported, share, fair_percent),
-        frame_rate=estimate(frame_rates) if frame_rates else None,
+        **further,
+        verdicts=judge_application(measures),
     )

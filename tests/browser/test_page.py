@@ -19,9 +19,9 @@ from collectors.assemble import collect
 from l4sbench.catalog import Catalog
 from l4sbench.store import Run
 from reports.page import Heading, write
-from reports.result.frames import DELAY, FREEZES, MEDIAN, FrameVerdict, Picture
+from reports.result.applications import ApplicationVerdict
 from reports.result.load import RunTables, load
-from reports.result.measured import measure
+from reports.result.measured import FRAME_DELAY, FRAME_MEDIAN, FREEZES, measure
 from reports.result.stats import estimate
 from tests.browser import runs
 from tests.browser.conftest import HEADING, Open, page_of
@@ -316,10 +316,10 @@ def test_a_run_without_verdicts(visit: Open, small: RunTables, tmp_path: Path) -
 
 def test_media_has_a_verdict_on_its_frames(visit: Open, small: RunTables, tmp_path: Path) -> None:
     found = measure(small)
-    delays = {MEDIAN: estimate([30.0, 31.0]), DELAY: estimate([160.0, 161.0])}
+    delays = {FRAME_MEDIAN: estimate([30.0, 31.0]), FRAME_DELAY: estimate([160.0, 161.0])}
     media: dict[str, Any] = {
         "own": delays | {FREEZES: estimate([2.0, 2.0])},
-        "frames": FrameVerdict((Picture.FROZEN, Picture.LATE), "frames1 v1"),
+        "verdicts": (ApplicationVerdict(("frozen", "late"), "frames1 v1", "frames"),),
         "frame_rate": estimate([29.0, 29.0]),
     }
     cells = tuple(
@@ -329,12 +329,12 @@ def test_media_has_a_verdict_on_its_frames(visit: Open, small: RunTables, tmp_pa
         for cell in found.cells
     )
     page = visit(path=write(small, replace(found, cells=cells), HEADING, tmp_path / "report"))
-    for words in ("frame p50 ms", "frame p95 ms", "frames/s", "freezes", "Frames"):
+    for words in ("frame p50 ms", "frame p95 ms", "frames/s", "freezes", "Verdict"):
         expect(page.locator("#find-list thead")).to_contain_text(words)
     expect(page.locator("#find-list tbody tr").first).to_contain_text("frozen, late")
     expect(page.locator("#find-list tbody tr").nth(1)).not_to_contain_text("frozen")
     page.locator("#find-list a").first.click()
-    for words in ("frozen, late", "95 % of l4s's frames", "freezes in a trial"):
+    for words in ("frozen, late", "by rule frames1", "95 % of l4s's frames", "freezes in a trial"):
         expect(page.locator("#cell .numbers")).to_contain_text(words)
 
 

@@ -20,6 +20,7 @@ from l4sbench.app import api
 from l4sbench.disk.workloads import workload
 from l4sbench.testbeds.virtual.lab import Lab
 from l4sbench.traffic.family import Family
+from reports.result.connections import slowdowns
 from reports.result.load import RunTables
 
 pytestmark = pytest.mark.lab
@@ -213,6 +214,30 @@ def test_requests_have_their_times(lab: Lab, tmp_path: Path) -> None:
     late = busy.requests["handshake_ms"].median()
     assert isinstance(late, float)
     assert 32 < late < 62
+
+
+def test_pages_load_their_objects_on_a_few_connections(lab: Lab, tmp_path: Path) -> None:
+    """Alone, nine objects follow one another on a connection: ten round trips, and the time for 75 kB."""
+    page = "page: {send: pages, cc: cubic, period: 1s, size: 1500B}"
+    tables, _ = ran(tmp_path, f"duration: 5s\nflows: {{{page}}}\n")
+    assert tables.requests.height == 5
+    assert tables.requests["t_ms"].diff().drop_nulls().to_list() == pytest.approx([1000] * 4, abs=0.01)
+    assert (tables.requests["handshake_ms"] - 20).is_between(0, 3).all()
+    sent_ms = 50 * 2 * 1_514 * 8e-4 / 1
+    assert (tables.requests["response_ms"] - 200).is_between(0, sent_ms).all()
+    assert (tables.requests["fair_ms"] >= tables.requests["response_ms"]).all()
+    assert tables.requests["payload_bytes"].to_list() == [75_000] * 5
+    (flow,) = tables.flows.iter_rows(named=True)
+    assert (flow["connections"], flow["received_bytes"]) == (5 * 6, 5 * 75_000)
+
+
+def test_a_page_behind_a_full_queue_is_slow(lab: Lab, tmp_path: Path) -> None:
+    page = "page: {send: pages, cc: cubic, period: 2s, size: 1500B, objects: 5, connections: 8, start: 3s}"
+    tables, _ = ran(tmp_path, f"duration: 20s\nbuffer_bdp: 4\nflows: {{bulk: {{cc: cubic}}, {page}}}\n")
+    (slowdown,) = slowdowns(tables)["slowdown"]
+    assert 2 < slowdown < 6
+    (flow,) = tables.flows.filter(group="page").iter_rows(named=True)
+    assert flow["connections"] == 5 * tables.requests.height, "no more connections than objects"
 
 
 def test_a_flood_of_connections_carries_its_rate(lab: Lab, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ ALSO = {
     "bulk": "the kind of which verdicts are made",
     "exec": "a table too",
     "flent": "a table and a program too",
+    "pages": "those of the documentation too",
     "requests": "a table too",
     "workload": "a thing that factors name",
 }

@@ -27,7 +27,9 @@ static const struct role {
 	{ "count", count, false, "(--size N | --syn) [--ipv6]" },
 	{ "request", request, true,
 	  "(--size N --every-ns N | --schedule FILE) --cc NAME [--answer] [--flow ID]" },
-	{ "answer", answer, false, "[--size N] [--answer] [--ipv6]" },
+	{ "answer", answer, false, "[--size N] [--answer | --reply N] [--ipv6]" },
+	{ "pages", serve_pages, true,
+	  "--size N --objects N --connections N --reply N --every-ns N --cc NAME [--flow ID]" },
 };
 
 static void usage(void)
@@ -87,6 +89,9 @@ static void parse_options(struct options *o, int argc, char **argv)
 		EVERY,
 		SYN,
 		ANSWER,
+		REPLY,
+		OBJECTS,
+		CONNECTIONS,
 		SCHEDULE,
 		IPV6
 	};
@@ -104,6 +109,9 @@ static void parse_options(struct options *o, int argc, char **argv)
 		[EVERY] = { "every-ns", required_argument, NULL, EVERY },
 		[SYN] = { "syn", no_argument, NULL, SYN },
 		[ANSWER] = { "answer", no_argument, NULL, ANSWER },
+		[REPLY] = { "reply", required_argument, NULL, REPLY },
+		[OBJECTS] = { "objects", required_argument, NULL, OBJECTS },
+		[CONNECTIONS] = { "connections", required_argument, NULL, CONNECTIONS },
 		[SCHEDULE] = { "schedule", required_argument, NULL, SCHEDULE },
 		[IPV6] = { "ipv6", no_argument, NULL, IPV6 },
 		{ 0 },
@@ -153,6 +161,15 @@ static void parse_options(struct options *o, int argc, char **argv)
 		case ANSWER:
 			o->answer = true;
 			break;
+		case REPLY:
+			o->reply = whole_number(name, optarg, 1, INT32_MAX);
+			break;
+		case OBJECTS:
+			o->objects = whole_number(name, optarg, 1, INT32_MAX);
+			break;
+		case CONNECTIONS:
+			o->connections = whole_number(name, optarg, 1, INT32_MAX);
+			break;
 		case SCHEDULE:
 			o->schedule = optarg;
 			break;
@@ -171,18 +188,23 @@ static void parse_options(struct options *o, int argc, char **argv)
 static void check(const struct role *role, struct options *o)
 {
 	bool paced = role->run == pace || role->run == count;
-	bool sized = (role->run == request && !o->schedule) || (role->run == answer && o->answer);
+	bool pages = role->run == serve_pages;
+	bool sized = pages || (role->run == request && !o->schedule) ||
+		     (role->run == answer && (o->answer || o->reply));
 	struct in6_addr address;
 
 	if (role->sends && !o->to)
 		usage();
-	if ((role->run == send_bulk || role->run == request) && !o->cc)
+	if ((role->run == send_bulk || role->run == request || pages) && !o->cc)
 		usage();
 	if ((paced && !o->size == !o->syn) || (sized && !o->size))
 		usage();
 	if ((role->run == pace && !o->rate) ||
-	    (role->run == request && !o->every_ns == !o->schedule))
+	    (role->run == request && !o->every_ns == !o->schedule) || (o->answer && o->reply) ||
+	    (pages && (!o->every_ns || !o->reply || !o->objects || !o->connections)))
 		usage();
+	if (role->run == answer && o->answer)
+		o->reply = o->size;
 	if (role->run == pace && o->size > 65507)
 		die("a UDP packet has at most 65507 bytes, not %lld", (long long)o->size);
 	if (role->sends)

@@ -8,7 +8,8 @@
  * one. Without, the sender closes at once and the receiver after it: connections of
  * a flood, which are only counted, and given up where there is no answer. With
  * --schedule, a workload, instants and sizes are those of a file, and a connection is
- * complete when the receiver has closed it.
+ * complete when the receiver has closed it. A receiver with --reply answers after
+ * every --size bytes: objects of pages (traffic-pages.c).
  */
 
 #include "traffic.h"
@@ -19,16 +20,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#define MOST_OPEN     (1 << 20)
-#define MOST_EVENTS   256
 #define MOST_WAKES_NS 50000 /* with less between two connections several are opened at once */
 #define BACKLOG	      65535
-#define PIECE	      (64 * 1024)
 #define MOST_AT_ONCE  58000 /* of the ports 1024 to 65535, some of which are in TIME_WAIT */
 #define ALL_PORTS     (1024U | 65535U << 16)
 #define FLOOD_WAIT_NS (900 * NSEC_PER_MSEC) /* less than until a SYN is sent again: RFC 6298 */
@@ -36,8 +32,6 @@
 #ifndef IP_LOCAL_PORT_RANGE
 #define IP_LOCAL_PORT_RANGE 51 /* since Linux 6.3 */
 #endif
-
-static char nothing[PIECE];
 
 /* One connection; at the sender also its times after its opening, -1 while they are not known. */
 struct connection {
@@ -58,10 +52,10 @@ struct planned {
 
 struct side {
 	const struct options *o;
+	struct loop loop;
 	bool each;		 /* every connection is reported */
 	struct planned *planned; /* of a workload, in order */
 	uint64_t planned_number;
-	int epoll, timer;
 	int64_t start_ns;
 	struct connection **all;  /* the sender's, in order of their numbers */
 	struct connections flood; /* without @each: those that are open */
@@ -73,75 +67,20 @@ struct side {
 	struct text intervals;
 };
 
-static void allow_many_files(void)
-{
-	struct rlimit limit = { MOST_OPEN, MOST_OPEN };
-
-	setrlimit(RLIMIT_NOFILE, &limit); /* the usual number will do for most */
-}
-
-static void watch(const struct side *side, int fd, uint32_t events, void *data)
-{
-	struct epoll_event event = { .events = events, .data.ptr = data };
-
-	if (epoll_ctl(side->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		die_errno(errno, "epoll_ctl");
-}
-
-static void prepare(struct side *side, const struct options *o)
-{
-	side->o = o;
-	allow_many_files();
-	side->epoll = epoll_create1(EPOLL_CLOEXEC);
-	side->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (side->epoll < 0 || side->timer < 0)
-		die_errno(errno, "epoll or timerfd");
-	watch(side, side->timer, EPOLLIN, NULL);
-}
-
-static void wake_at(const struct side *side, int64_t when_ns)
-{
-	struct itimerspec t = {
-		.it_value = { .tv_sec = when_ns / NSEC_PER_SEC, .tv_nsec = when_ns % NSEC_PER_SEC },
-	};
-
-	if (timerfd_settime(side->timer, TFD_TIMER_ABSTIME, &t, NULL) < 0)
-		die_errno(errno, "timerfd_settime");
-}
-
 static void end(struct connection *connection)
 {
 	close(connection->fd);
 	connection->fd = -1;
 }
 
-/* Send what is left; false once the connection is broken. */
 static bool push(struct connection *connection)
 {
-	while (connection->sent < connection->size) {
-		int64_t left = connection->size - connection->sent;
-		ssize_t n = send(connection->fd, nothing, left < PIECE ? left : PIECE,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR;
-		connection->sent += n;
-	}
-	return true;
+	return send_up_to(connection->fd, connection->size, &connection->sent);
 }
 
-/* Take what has arrived: 1, 0 at the end of the connection, or -1 once it is broken. */
 static int pull(struct connection *connection)
 {
-	for (;;) {
-		ssize_t n = recv(connection->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
-
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR ? 1 : -1;
-		if (!n)
-			return 0;
-		connection->received += n;
-	}
+	return discard(connection->fd, &connection->received);
 }
 
 /* -- the sender ------------------------------------------------------------------- */
@@ -200,7 +139,7 @@ static void open_next(struct side *side)
 	}
 	if (!side->each)
 		TAILQ_INSERT_TAIL(&side->flood, connection, of_flood);
-	watch(side, connection->fd, EPOLLOUT | EPOLLIN | EPOLLET, connection);
+	loop_watch(&side->loop, connection->fd, EPOLLOUT | EPOLLIN | EPOLLET, connection);
 }
 
 static void finish(struct side *side, struct connection *connection, bool whole)
@@ -226,8 +165,10 @@ static void give_up_old(struct side *side)
 		finish(side, oldest, false);
 }
 
-static void advance(struct side *side, struct connection *connection, uint32_t events)
+static void advance(void *about, void *data, uint32_t events)
 {
+	struct side *side = about;
+	struct connection *connection = data;
 	const struct options *o = side->o;
 	int open;
 
@@ -286,15 +227,10 @@ static void report_requests(const struct side *side, struct text *t)
 	for (uint64_t i = 0; i < side->opened; i++) {
 		const struct connection *one = side->all[i];
 
-		text_puts(t, i ? ",[" : "[");
-		text_s64(t, one->begun_ns - side->start_ns);
-		text_puts(t, ",");
-		text_s64(t, one->handshake_ns);
-		text_puts(t, ",");
-		text_s64(t, one->response_ns);
-		text_puts(t, ",");
-		text_s64(t, one->size);
-		text_puts(t, "]");
+		if (i)
+			text_puts(t, ",");
+		text_request(t, one->begun_ns - side->start_ns, one->handshake_ns, one->response_ns,
+			     one->size);
 	}
 	text_puts(t, "]");
 }
@@ -315,17 +251,6 @@ static void report_sender(const struct side *side)
 	if (side->each)
 		report_requests(side, &t);
 	print_result(&t, &side->intervals);
-}
-
-static void take_events(struct side *side,
-			void (*take)(struct side *, struct connection *, uint32_t))
-{
-	struct epoll_event events[MOST_EVENTS];
-	int n = epoll_wait(side->epoll, events, MOST_EVENTS, -1);
-
-	for (int i = 0; i < n; i++)
-		if (events[i].data.ptr)
-			take(side, events[i].data.ptr, events[i].events);
 }
 
 /* The file of a workload: a line `NS BYTES` for each connection, in order of their instants. */
@@ -369,7 +294,8 @@ void request(const struct options *o)
 	struct side side = { 0 };
 	int64_t end_ns = o->interval_ns;
 
-	prepare(&side, o);
+	side.o = o;
+	loop_prepare(&side.loop);
 	TAILQ_INIT(&side.flood);
 	side.each = o->answer || o->schedule;
 	if (o->schedule)
@@ -393,8 +319,8 @@ void request(const struct options *o)
 			next_ns = end_ns;
 		if (next_ns > o->seconds_ns)
 			next_ns = o->seconds_ns;
-		wake_at(&side, side.start_ns + next_ns);
-		take_events(&side, advance);
+		loop_wake_at(&side.loop, side.start_ns + next_ns);
+		loop_wait(&side.loop, advance, &side);
 	}
 	record_sender(&side, o->seconds_ns);
 	report_sender(&side);
@@ -416,15 +342,16 @@ static void accept_all(struct side *side)
 		if (!connection)
 			die("out of memory");
 		connection->fd = fd;
-		connection->size = side->o->size;
 		side->opened++;
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		watch(side, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, connection);
+		loop_watch(&side->loop, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, connection);
 	}
 }
 
-static void serve(struct side *side, struct connection *connection, uint32_t events)
+static void serve(void *about, void *data, uint32_t events)
 {
+	struct side *side = about;
+	struct connection *connection = data;
 	const struct options *o = side->o;
 	int64_t before;
 	int open;
@@ -437,7 +364,9 @@ static void serve(struct side *side, struct connection *connection, uint32_t eve
 	before = connection->received;
 	open = pull(connection);
 	side->bytes_received += connection->received - before;
-	if (open > 0 && o->answer && connection->received >= o->size && !push(connection))
+	if (o->reply)
+		connection->size = connection->received / o->size * o->reply;
+	if (open > 0 && !push(connection))
 		open = -1;
 	if (open > 0)
 		return;
@@ -475,10 +404,11 @@ void answer(const struct options *o)
 	struct text t = { 0 };
 	int64_t end_ns = o->interval_ns;
 
-	prepare(&side, o);
+	side.o = o;
+	loop_prepare(&side.loop);
 	listen_here(o);
-	watch(&side, listener.fd, EPOLLIN | EPOLLET, &listener);
-	take_events(&side, serve); /* sleeps until the first connection is there */
+	loop_watch(&side.loop, listener.fd, EPOLLIN | EPOLLET, &listener);
+	loop_wait(&side.loop, serve, &side); /* sleeps until the first connection is there */
 	side.start_ns = learn_start(o);
 	for (;;) {
 		int64_t at_ns = now_ns() - side.start_ns;
@@ -487,8 +417,9 @@ void answer(const struct options *o)
 			record_receiver(&side, end_ns);
 		if (at_ns >= o->seconds_ns)
 			break;
-		wake_at(&side, side.start_ns + (end_ns < o->seconds_ns ? end_ns : o->seconds_ns));
-		take_events(&side, serve);
+		loop_wake_at(&side.loop,
+			     side.start_ns + (end_ns < o->seconds_ns ? end_ns : o->seconds_ns));
+		loop_wait(&side.loop, serve, &side);
 	}
 	record_receiver(&side, o->seconds_ns);
 	text_role(&t, "answerer", o, side.start_ns, o->seconds_ns);

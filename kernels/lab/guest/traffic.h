@@ -28,13 +28,16 @@ struct options {
 	int64_t seconds_ns;
 	int64_t interval_ns;
 	int64_t bytes;		  /* send, receive: payload of the flow */
-	int64_t size;		  /* payload of a packet, a request, a connection */
+	int64_t size;		  /* payload of a packet, a request, a connection, an object */
 	int64_t rate, frame_bits; /* pace: RATE / BITS frames a second */
 	int codepoint;		  /* pace: the ECN field */
-	int64_t every_ns;	  /* request: from one connection to the next */
+	int64_t every_ns;	  /* request, pages: from one connection, or page, to the next */
 	bool syn;		  /* pace, count: SYNs instead of UDP */
 	const char *schedule;	  /* request: file with a line `NS BYTES` for each connection */
 	bool answer;		  /* request, answer: the receiver sends as much back */
+	int64_t reply;		  /* pages, answer: bytes that the receiver sends for each @size */
+	int64_t objects;	  /* pages: of each page */
+	int64_t connections;	  /* pages: that load it */
 	bool ipv6;		  /* packets are of IPv6: by --to, or by --ipv6 */
 };
 
@@ -49,6 +52,34 @@ void count(const struct options *o) __attribute__((noreturn));
 /* traffic-requests.c: short TCP connections at a rate */
 void request(const struct options *o) __attribute__((noreturn));
 void answer(const struct options *o) __attribute__((noreturn));
+
+/* traffic-pages.c: pages of objects on several TCP connections, at a rate */
+void serve_pages(const struct options *o) __attribute__((noreturn));
+
+/* traffic-connections.c */
+
+/* It waits for connections and for an instant. */
+struct loop {
+	int epoll, timer;
+};
+
+void loop_prepare(struct loop *loop);
+void loop_watch(const struct loop *loop, int fd, uint32_t events, void *data);
+void loop_wake_at(const struct loop *loop, int64_t when_ns);
+
+/* Wait once; @take gets every connection with an event, by the @data that it is watched with. */
+void loop_wait(const struct loop *loop, void (*take)(void *about, void *data, uint32_t events),
+	       void *about);
+
+/* Send up to @size bytes in all, as far as there is room; false once the connection is broken. */
+bool send_up_to(int fd, int64_t size, int64_t *sent);
+
+/* Take what has arrived: 1, 0 at the end of the connection, or -1 once it is broken. */
+int discard(int fd, int64_t *received);
+
+/* A row of `requests`: times in ns, -1 for those that are not known. */
+void text_request(struct text *t, int64_t begun_ns, int64_t handshake_ns, int64_t response_ns,
+		  int64_t size);
 
 /* traffic-shared.c */
 

@@ -59,12 +59,14 @@ function cellNumbers(cell, trials) {
 }
 
 function measuredNumbers(cell, trials) {
-  const items = cell.measured.flatMap(({ group, goodput, share, delay, sojourn, frames, frame_p50, frame_p95, frame_rate, freezes }) => [
-    ...(frames ? [[frames, `${group}'s frames, by rule frames1`],
-      [`${fixed(mean(frame_p50))} ms`, `half of ${group}'s frames${ends(frame_p50)}`],
-      [`${fixed(mean(frame_p95))} ms`, `95 % of ${group}'s frames${ends(frame_p95)}`],
-      [fixed(mean(frame_rate)), `whole frames per second, ${group}${ends(frame_rate)}`],
-      [fixed(mean(freezes)), `freezes in a trial, ${group}${ends(freezes)}`]] : []),
+  const items = cell.measured.flatMap(({ group, goodput, share, delay, sojourn, verdicts, frame_p50, frame_p95, frame_rate, freezes, slowdown, rpm }) => [
+    ...(verdicts ?? []).map(([words, judged, rule]) => [words, `${group}'s ${judged}, by rule ${rule}`]),
+    ...(frame_p50 ? [[`${fixed(mean(frame_p50))} ms`, `half of ${group}'s frames${ends(frame_p50)}`]] : []),
+    ...(frame_p95 ? [[`${fixed(mean(frame_p95))} ms`, `95 % of ${group}'s frames${ends(frame_p95)}`]] : []),
+    ...(frame_rate ? [[fixed(mean(frame_rate)), `whole frames per second, ${group}${ends(frame_rate)}`]] : []),
+    ...(freezes ? [[fixed(mean(freezes)), `freezes in a trial, ${group}${ends(freezes)}`]] : []),
+    ...(slowdown ? [[fixed(mean(slowdown)), `slowdown of ${group}: completion time by that with an equal share and no queue${ends(slowdown)}`]] : []),
+    ...(rpm ? [[fixed(mean(rpm), 0), `round trips per minute, ${group}${ends(rpm, 0)}`]] : []),
     [`${fixed(mean(share))} %`, `of the link's rate, ${group}${ends(share)}`],
     [fixed(mean(goodput)), `Mbit/s, ${group}${ends(goodput)}`],
     ...(delay ? [[fixed(mean(delay)), `ms, ${group}'s smoothed RTT minus base RTT${ends(delay)}`]] : []),

@@ -35,16 +35,17 @@ const trialsOf = (cell) => `${cell.valid ?? cell.trials.length}${cell.left_out ?
 /** Without verdicts: a line per flow group; columns that no group has are left out. */
 function measuredTable(cells) {
   const kinds = [["goodput", "Mbit/s", 1], ["share", "% of rate", 1], ["delay", "delay ms", 1], ["sojourn", "per packet ms", 2], ["sojourn_p99", "p99 ms", 2],
-    ["frame_p50", "frame p50 ms", 1], ["frame_p95", "frame p95 ms", 1], ["frame_rate", "frames/s", 1], ["freezes", "freezes", 1]]
+    ["frame_p50", "frame p50 ms", 1], ["frame_p95", "frame p95 ms", 1], ["frame_rate", "frames/s", 1], ["freezes", "freezes", 1],
+    ["slowdown", "slowdown", 1], ["rpm", "RPM", 0]]
     .filter(([name]) => data().cells.some((cell) => cell.measured.some((group) => group[name])));
-  const judged = data().cells.some((cell) => cell.measured.some((group) => group.frames));
+  const judged = data().cells.some((cell) => cell.measured.some((group) => group.verdicts));
   const bodies = cells.map((cell) => el("tbody", {}, cell.measured.map((group, at) => el("tr", {},
     at ? null : el("th", { scope: "rowgroup", rowspan: cell.measured.length }, el("a", { href: cellLink(cell.id) }, cell.label)),
     el("td", {}, group.group),
     kinds.map(([name, , digits]) => el("td", { class: "n" }, fixed(mean(group[name]), digits), el("span", { class: "quiet" }, ends(group[name], digits)))),
-    judged ? el("td", {}, group.frames ?? "–") : null,
+    judged ? el("td", {}, group.verdicts?.map(([words]) => words).join(", ") ?? "–") : null,
     at ? null : el("td", { class: "n", rowspan: cell.measured.length }, trialsOf(cell))))));
-  return el("table", { class: "plain trials" }, headOf([["Cell"], ["Group"], ...kinds.map(([, words]) => [words, "n"]), ...(judged ? [["Frames"]] : []), ["Trials", "n"]]), bodies);
+  return el("table", { class: "plain trials" }, headOf([["Cell"], ["Group"], ...kinds.map(([, words]) => [words, "n"]), ...(judged ? [["Verdict"]] : []), ["Trials", "n"]]), bodies);
 }
 
 /** The name of a group where all cells of the decision table have the same. */

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from reports.result.connections import begun, responsiveness, slowdowns
 from reports.result.stats import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from reports.result.load import RunTables
 
@@ -44,6 +45,8 @@ _COMPLETED: Final[Mapping[str, tuple[int, int, str]]] = {
     "completed_to_100B_ms": (0, 100, "completion time of connections of at most 100 bytes, median, ms"),
     "completed_to_1500B_ms": (100, 1_500, "the same, of 100 to 1,500 bytes, ms"),
     "completed_to_15kB_ms": (1_500, 15_000, "the same, of 1,500 to 15,000 bytes, ms"),
+    "completed_to_150kB_ms": (15_000, 150_000, "the same, of 15,000 to 150,000 bytes, ms"),
+    "completed_to_1500kB_ms": (150_000, 1_500_000, "the same, of 150,000 to 1,500,000 bytes, ms"),
 }
 """Measures of short connections: more than the first, and at most the second number of bytes."""
 _CONNECTIONS: Final[Mapping[str, str]] = {
@@ -52,6 +55,10 @@ _CONNECTIONS: Final[Mapping[str, str]] = {
 }
 
 _RESPONSIVENESS: Final[Mapping[str, str]] = {"rpm": "round trips per minute of requests under load (RPM)"}
+
+_SLOWDOWN: Final[Mapping[str, str]] = {
+    "slowdown": "completion time by that with an equal share of the link and no queue, median"
+}
 
 _GOODPUTS: Final[Mapping[str, str]] = {
     "first_window_mbps": "goodput in the first window, Mbit/s",
@@ -74,6 +81,7 @@ SAMPLES: Final[Mapping[str, str]] = {
     **_OUTAGE,
     **_CONNECTIONS,
     **_RESPONSIVENESS,
+    **_SLOWDOWN,
     **OF_WINDOWS,
 }
 """Measures from the samples of a trial, with their names in tables."""
@@ -117,10 +125,7 @@ def samples(
     - `handshake_p50_ms`: median over the connections of `requests` and `workload` that began after the
       warm-up.
     - `completed_to_*`: median over those of them that ended, of their completion times, by their payload.
-    - `rpm`: responsiveness by draft-ietf-ippm-responsiveness: a minute over the mean of the round trips of
-      new connections and of those of connections under load. The former are the handshakes and the exchanges
-      of `requests` after them, without the slowest 5 % of each; the latter the smoothed RTT of the other
-      groups' flows, after the warm-up. Null without either.
+    - `rpm`, `slowdown`: as `reports.result.connections` has them; of one group only.
     - `harm_percent`: (first - second) / first of the group's goodput in the two windows (Ware, Mukerjee,
       Seshan and Sherry, HotNets 2019, with the trial's earlier window in place of a trial alone).
     - `first_window_lost_percent`, `second_window_lost_percent`: of the packets that arrive in a window; null
@@ -138,7 +143,8 @@ def samples(
         (_ALPHA, _alpha),
         (_OUTAGE, _outage),
         (_CONNECTIONS, _connections),
-        (_RESPONSIVENESS, _responsiveness),
+        (_RESPONSIVENESS, _per_group(responsiveness)),
+        (_SLOWDOWN, _per_group(slowdowns)),
     )
     for names, measure in parts:
         if names_asked(names, asked):
@@ -300,9 +306,9 @@ def _outage(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame
 
 
 def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    begun = tables.requests.filter(_of(group) & ~pl.col("warmup")).join(trials, on=_KEY)
+    own = begun(tables).filter(_of(group)).join(trials, on=_KEY)
     payload, took = pl.col("payload_bytes"), pl.col("response_ms")
-    return begun.group_by(_KEY).agg(
+    return own.group_by(_KEY).agg(
         pl.col("handshake_ms").median().alias("handshake_p50_ms"),
         *[
             took.filter((payload > above) & (payload <= most)).median().alias(name)
@@ -311,28 +317,12 @@ def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.Data
     )
 
 
-def _responsiveness(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    ended = tables.requests.filter(_of(group) & ~pl.col("warmup")).drop_nulls("response_ms")
-    probed = (
-        ended.with_columns((pl.col("response_ms") - pl.col("handshake_ms")).alias("exchange_ms"))
-        .group_by(_KEY)
-        .agg(_without_slowest("handshake_ms"), _without_slowest("exchange_ms"))
-    )
-    loaded = (
-        tables.intervals.filter(~_of(group) & ~pl.col("warmup"))
-        .group_by(_KEY)
-        .agg(pl.col("srtt_ms").mean())
-        .drop_nulls()
-    )
-    new_ms = (pl.col("handshake_ms") + pl.col("exchange_ms")) / 2
-    rpm = 60_000 / ((new_ms + pl.col("srtt_ms")) / 2)
-    return trials.join(probed, on=_KEY).join(loaded, on=_KEY).select(*_KEY, rpm.alias("rpm"))
+def _per_group(measured: Callable[[RunTables], pl.DataFrame]) -> Callable[..., pl.DataFrame]:
+    def measure(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
+        of_group = measured(tables).filter(_of(group)).drop("group")
+        return trials.select(_KEY).join(of_group, on=_KEY)
 
-
-def _without_slowest(name: str) -> pl.Expr:
-    """Return the mean of the values up to their 95 % quantile."""
-    values = pl.col(name)
-    return values.filter(values <= values.quantile(0.95, "lower")).mean()
+    return measure
 
 
 def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:

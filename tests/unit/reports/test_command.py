@@ -374,8 +374,9 @@ def test_media_has_its_frames_on_the_page(run: Path, capsys: pytest.CaptureFixtu
     assert main(["report", str(run)]) == 0
     assert "smooth" in capsys.readouterr().out
     text = (run / "report" / "index.html").read_text(encoding="utf-8")
-    assert '"frames":"smooth","frame_p50":[40.0,40.0,40.0],"frame_p95":[91.0,' in text
+    assert '"frame_p50":[40.0,40.0,40.0],"frame_p95":[91.0,' in text
     assert '"frame_rate":[30.0,30.0,30.0],"freezes":[0.0,' in text
+    assert '"verdicts":[["smooth","frames","frames1 v1"]]' in text
     numbers = pl.read_csv(run / "report" / "measured.csv")
     assert numbers.filter(number="frame_rate_hz")["mean"].to_list() == [30.0, 30.0]
 

@@ -154,7 +154,7 @@ def test_intervals_decide_unless_a_study_is_reproduced() -> None:
     without |= {"anrw24-fig1", "anrw24-fig1-vm", "overload"}
     without |= {f"stress25-{study}" for study in ("bbr3", "jitter", "loss", "mixes", "mixes-causes", "steps")}
     without |= {f"ncf26-{study}" for study in ("flood", "requests", "slowstart", "staggered", "rtts")}
-    without |= {"ncf26-parking", "ncf26-workload", "rfc8867-6.2", "rtc26"}
+    without |= {"ncf26-parking", "ncf26-workload", "rfc8867-6.2", "rtc26", "web26"}
     without |= {f"rfc8867-5.{case}" for case in (1, 2, 4, 5, 6)}
     without |= {f"ncf26-{study}" for study in ("variants", "beside", "endhost", "slowstart-near")}
     assert {name for name, rule in rules.items() if rule is None} == without

@@ -57,7 +57,7 @@ def test_matrices_are_grouped_by_study(narrow: Callable[..., str]) -> None:
     assert re.match(r"matrix +cells +time +quick\n", text)
     groups = [line for line in text.splitlines() if re.fullmatch(r"[a-z]+[0-9]*", line)]
     studies = ["ncf26", "pam25", "quic26", "replication", "rfc8867", "rtc26", "segsize26", "stress25"]
-    assert groups == ["anrw24", "atlas", *studies, "testbeds25"]
+    assert groups == ["anrw24", "atlas", *studies, "testbeds25", "web26"]
     assert text.index("\nquickstart ") < text.index("\nanrw24\n") < text.index("\nanrw24-fig1 ")
 
 

@@ -185,7 +185,7 @@ def test_a_queue_is_explained_as_linux_spells_it(capsys: pytest.CaptureFixture[s
     ("name", "words"),
     [
         ("regret", ["expected regret: word"]),
-        ("l4s.workload", ["facebook-hadoop, facebook-weibull or web-search"]),
+        ("l4s.workload", ["facebook-hadoop, facebook-weibull, transfers or web-search"]),
         ("web-search", ["web-search: workload", "<group>.workload: web-search", "Alizadeh"]),
         ("l4s.cc=prague", ["prague: congestion control", "<group>.cc: factor"]),
         ("rtt=10ms", ["rtt: factor"]),

@@ -12,6 +12,7 @@ from l4sbench.errors import InputError
 from l4sbench.text.units import Duration, Percent, Rate, Size
 from l4sbench.traffic import SENDS, Flow
 from l4sbench.traffic.family import Family
+from l4sbench.traffic.send import slow_start_rounds
 
 
 def flow(length: str) -> Flow:
@@ -81,6 +82,13 @@ def test_every_kind_of_traffic_has_its_commands() -> None:
         f"lab-traffic request {TO} --size 50 --every-ns 100000000 --cc reno --answer --flow x-0",
         f"lab-traffic answer {HERE} --size 50 --answer",
     )
+    each, every = "--size 50 --reply 500", "--every-ns 1000000000 --cc reno"
+    assert of("lean", "pages", period=Duration(10**9), size=size) == (
+        f"lab-traffic pages {TO} {each} --objects 50 --connections 6 {every} --flow x-0",
+        f"lab-traffic answer {HERE} {each}",
+    )
+    page = of("lean", "pages", period=Duration(10**9), size=size, objects=7, connections=2)[0]
+    assert " --objects 7 --connections 2 " in page
     assert of("lean", "connect-flood", rate=Rate(3_880_000), size=size) == (
         f"lab-traffic request {TO} --size 50 --every-ns 800000 --cc reno --flow x-0",
         f"lab-traffic answer {HERE} --size 50",
@@ -149,11 +157,30 @@ def test_every_kind_says_what_it_needs_and_takes() -> None:
         "connect-flood": (("rate", "size"), ()),
         "exec": (("exec_sender",), ("exec_receiver", "codepoint")),
         "flent": (("test",), ()),
+        "pages": (("period", "size"), ("objects", "connections")),
         "paced": (("rate", "codepoint"), ("size",)),
         "requests": (("period", "size"), ()),
         "syn-flood": (("rate", "codepoint"), ()),
         "workload": (("workload", "load"), ()),
     }
+
+
+@pytest.mark.parametrize(
+    ("payload_bytes", "rounds"),
+    [(1, 1), (14_480, 1), (14_481, 2), (3 * 14_480, 2), (3 * 14_480 + 1, 3), (1_000_000, 7)],
+)
+def test_slow_start_doubles_a_window_of_ten_segments(payload_bytes: int, rounds: int) -> None:
+    assert slow_start_rounds(payload_bytes, 1448) == rounds
+
+
+def test_round_trips_of_a_connection_and_of_a_page() -> None:
+    period = Duration(10**9)
+    workload = SENDS["workload"].of({"workload": "transfers", "load": Percent.parse("10%")})
+    assert workload.round_trips(100_000, 1448) == 1 + 3
+    assert SENDS["requests"].of({"period": period, "size": Size(50)}).round_trips(50, 1448) == 2
+    page = SENDS["pages"].of({"period": period, "size": Size(20_000)})
+    assert page.round_trips(50 * 20_000, 1448) == 9 + 2
+    assert SENDS["bulk"].of({}).round_trips(50, 1448) is None
 
 
 def test_a_factor_that_is_missing_is_named() -> None:
