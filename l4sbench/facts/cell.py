@@ -19,6 +19,7 @@ from l4sbench.facts.factors import (
     DEFAULT_FAMILY,
     DEFAULT_LAB,
     EVENT_AT,
+    EVENT_EVERY,
     FACTORS,
     GROUP_FACTORS,
     HOSTS,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _V = TypeVar("_V")
+MOST_REPETITIONS: Final = 1_000
+"""Times that an event may take effect after the first."""
+
 _NOTHING: Final[Mapping[str, Value]] = MappingProxyType({})
 
 
@@ -56,11 +60,18 @@ class PathEvent:
     """A change of the path at an instant of the trial: a view of the factors `events.<name>.*`.
 
     `at` counts from the start instant. `changes` are the factors that change, with their new values.
+    `repetition` is 0 when the event takes effect for the first time.
     """
 
     name: str
     at: Duration
     changes: Mapping[str, Value]
+    repetition: int = 0
+
+    @property
+    def id(self) -> str:
+        """Its name, with the number of the time that it takes effect from the second on: `fall`, `fall.2`."""
+        return f"{self.name}.{self.repetition + 1}" if self.repetition else self.name
 
 
 class _Factor(Generic[_V]):
@@ -253,11 +264,19 @@ class Cell:
         for name, value in self.factors.items():
             if _is_of_event(name):
                 found.setdefault(name_of(name).owner, {})[name_of(name).key] = value
-        events = [
-            PathEvent(name, cast("Duration", keys.pop(EVENT_AT)), MappingProxyType(keys))
-            for name, keys in found.items()
-        ]
+        events = [event for name, keys in found.items() for event in self._repeated(name, keys)]
         return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))
+
+    def _repeated(self, name: str, keys: dict[str, Value]) -> Iterator[PathEvent]:
+        """Yield an event whenever it takes effect within the trial, at most once too often."""
+        at = cast("Duration", keys.pop(EVENT_AT))
+        every = cast("Duration | None", keys.pop(EVENT_EVERY, None))
+        changes = MappingProxyType(keys)
+        yield PathEvent(name, at, changes)
+        if every is not None:
+            instants = range(at.ns + every.ns, self.length.ns, every.ns)[:MOST_REPETITIONS]
+            for repetition, at_ns in enumerate(instants, start=1):
+                yield PathEvent(name, Duration(at_ns), changes, repetition)
 
     @property
     def reverse_rate(self) -> Rate | None:

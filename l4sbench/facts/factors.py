@@ -334,7 +334,13 @@ EVENTS: Final = "events"
 """First part of the names of the factors of events, `events.<event>.<key>`."""
 
 EVENT_AT: Final = "at"
-"""Key of an event's instant; its other keys are the factors that it changes."""
+"""Key of an event's instant."""
+
+EVENT_EVERY: Final = "every"
+"""Key of the time after which an event takes effect again; other keys are the factors that it changes."""
+
+EVENT_TIMES: Final = frozenset({EVENT_AT, EVENT_EVERY})
+"""Both of them."""
 
 _CHANGES: Final = ("rate", "rtt", "path.loss", "path.ecn", "path.wifi_mcs")
 """Factors that an event may change."""
@@ -347,6 +353,13 @@ EVENT_FACTORS: Final = _table(
         required=True,
         maximum=DAY,
         unit="s",
+    ),
+    Parameter(
+        EVENT_EVERY,
+        "duration",
+        "Time after which it takes effect again, until the trial's end; not set: once.",
+        minimum=Duration(10_000_000),
+        maximum=DAY,
     ),
     *(
         replace(FACTORS[name], default=None, required=False, meaning=f"From then on: {FACTORS[name].meaning}")

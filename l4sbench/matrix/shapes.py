@@ -19,6 +19,7 @@ from l4sbench.facts.common import Common
 from l4sbench.facts.factors import (
     EVENT_AT,
     EVENT_FACTORS,
+    EVENT_TIMES,
     EVENTS,
     FACTORS,
     GROUP_FACTORS,
@@ -302,9 +303,12 @@ class ShapeMaker:
                 f"{EVENTS}.{event}.{k}" for k in EVENT_FACTORS
             ):
                 continue
-            lacking = "its instant, such as at: 20s" if EVENT_AT not in stated else ""
-            if stated == {EVENT_AT}:
-                lacking = f"what it changes: {', '.join(key for key in EVENT_FACTORS if key != EVENT_AT)}"
+            lacking = ""
+            if EVENT_AT not in stated:
+                lacking = "its instant, such as at: 20s"
+            elif stated <= EVENT_TIMES:
+                changes = (key for key in EVENT_FACTORS if key not in EVENT_TIMES)
+                lacking = f"what it changes: {', '.join(changes)}"
             if lacking:
                 message = f"lacks {lacking}"
                 draft.problems.append(Problem(self._place_of(draft, event), f"{EVENTS}.{event}", message))

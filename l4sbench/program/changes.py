@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from l4sbench.errors import Problem
-from l4sbench.facts.factors import EVENT_AT, EVENTS
+from l4sbench.facts.cell import MOST_REPETITIONS
+from l4sbench.facts.factors import EVENT_AT, EVENT_EVERY, EVENTS
 from l4sbench.program import netem, rewriting
 from l4sbench.program.data import Change, Readback, ReadKind
 from l4sbench.program.shapers import Shaper, new_rate
@@ -68,7 +69,7 @@ def _of_factor(
 
 def _by_command(event: PathEvent, factor: str, shaper: Shaper) -> Change:
     return Change(
-        event=event.name,
+        event=event.id,
         factor=factor,
         value=str(plain(event.changes[factor])),
         at=event.at,
@@ -79,9 +80,9 @@ def _by_command(event: PathEvent, factor: str, shaper: Shaper) -> Change:
 
 
 def _by_sysctl(event: PathEvent, factor: str, sysctls: tuple[tuple[str, str], ...]) -> Change:
-    what = f"{event.name} {factor}"
+    what = f"{event.id} {factor}"
     return Change(
-        event=event.name,
+        event=event.id,
         factor=factor,
         value=str(plain(event.changes[factor])),
         at=event.at,
@@ -97,20 +98,26 @@ def _by_sysctl(event: PathEvent, factor: str, sysctls: tuple[tuple[str, str], ..
 
 
 def _file(event: PathEvent, factor: str, network: str, kind: str = "json") -> str:
-    return ".".join(("-".join(filter(None, ("event", event.name, factor.replace(".", "-"), network))), kind))
+    return ".".join(("-".join(filter(None, ("event", event.id, factor.replace(".", "-"), network))), kind))
 
 
 def problems(cell: Cell) -> Iterator[Problem]:
     """Yield why events of a cell cannot take place: after its end, or two that change the same at once."""
     last: dict[str, PathEvent] = {}
+    too_near = set()
     for event in cell.events:
         path = f"{EVENTS}.{event.name}.{EVENT_AT}"
+        if event.repetition == MOST_REPETITIONS:
+            message = f"{event.name} would take effect more than {MOST_REPETITIONS} times"
+            yield Problem("", f"{EVENTS}.{event.name}.{EVENT_EVERY}", message, "make it longer")
         if event.at.ns >= cell.length.ns:
             message = f"{event.at} is not within the trial: warmup and duration add up to"
             yield Problem("", path, f"{message} {cell.length}")
         for factor in event.changes:
             before = last.get(factor)
-            if before is not None and event.at.ns - before.at.ns < APART_MS * 1_000_000:
+            pair = before and (before.name, event.name, factor)
+            if before and event.at.ns - before.at.ns < APART_MS * 1_000_000 and pair not in too_near:
+                too_near.add(pair)
                 message = f"{before.name} changes {factor} less than {APART_MS} ms before"
                 yield Problem("", path, message, "put them further apart, or into one event")
             last[factor] = event

@@ -63,3 +63,16 @@ def test_the_round_trip_time_changes_without_overtaking(lab: Lab, tmp_path: Path
     assert 6 <= least_ms(4500, 7000) < 10
     assert least_ms(7500, 10_000) >= 50
     assert found.events["factor"].to_list() == ["rtt", "rtt"]
+
+
+def test_a_rate_that_alternates(lab: Lab, tmp_path: Path) -> None:
+    """Each change is made at its instant, and flows get no more than the mean of both rates."""
+    low, high = "{at: 2s, every: 200ms, rate: 2mbit}", "{at: 2100ms, every: 200ms, rate: 10mbit}"
+    more = f"expect.bottleneck: false\nevents: {{low: {low}, high: {high}}}\n"
+    found = tables(tmp_path, more)
+    changes = found.events.sort("at_ms")
+    assert changes["event"].to_list()[:4] == ["low", "high", "low.2", "high.2"]
+    assert changes["at_ms"].diff().drop_nulls().unique().to_list() == [100]
+    assert changes["value"].to_list()[:2] == ["2mbit", "10mbit"]
+    assert (changes["t_ms"] - changes["at_ms"]).is_between(0, 5).all()
+    assert 2 < goodput_mbps(found, 3000, 10_000) < 6

@@ -249,6 +249,17 @@ def test_required_factors_must_be_stated() -> None:
         Cell.of({name: value for name, value in STATED.items() if name != "l4s.ecn"})
 
 
+def test_an_event_that_repeats_takes_effect_until_the_end() -> None:
+    low = {"events.low.at": "2s", "events.low.every": "200ms", "events.low.rate": "5mbit"}
+    high = {"events.high.at": "2100ms", "events.high.every": "200ms", "events.high.rate": "50mbit"}
+    found = cell(**low, **high, duration="2500ms", warmup="0s").events
+    assert [(event.id, event.at.ms) for event in found] == [
+        *(("low", 2000), ("high", 2100), ("low.2", 2200), ("high.2", 2300), ("low.3", 2400)),
+    ]
+    assert {str(event.changes["rate"]) for event in found} == {"5mbit", "50mbit"}
+    assert {event.name for event in found} == {"low", "high"}
+
+
 def test_events_come_in_order_of_their_instants() -> None:
     stated = {"events.b.at": "2s", "events.b.rate": "50mbit", "events.a.at": "20s", "events.a.rtt": "5ms"}
     changed = cell(**{name.replace(".", "__"): value for name, value in stated.items()})

@@ -657,6 +657,17 @@ def test_events_are_within_the_trial_and_apart() -> None:
     assert not problems(cell(**STEP, events__then__at="20010ms", events__then__rate="50mbit"), CATALOG)
 
 
+def test_an_event_repeats_a_thousand_times_at_most() -> None:
+    low = {"events__low__at": "1s", "events__low__every": "20ms", "events__low__rate": "5mbit"}
+    high = {"events__high__at": "1005ms", "events__high__every": "40ms", "events__high__rate": "10mbit"}
+    close, often = problems(cell(**low, **high), CATALOG)
+    assert (often.path, often.message) == ("events.low.every", "low would take effect more than 1000 times")
+    assert (close.path, close.message) == ("events.high.at", "low changes rate less than 10 ms before")
+    (change, again, *_) = build(cell(**low | {"events__low__every": "1s"}))["router"].changes
+    assert (change.event, again.event, again.at.ms) == ("low", "low.2", 2000)
+    assert change.readback != again.readback
+
+
 PATH: Mapping[str, Value] = {
     "path__jitter": "5ms",
     "path__jitter_order": "free",
