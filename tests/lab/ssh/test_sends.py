@@ -63,6 +63,7 @@ def ends(raw: Path, flow: str) -> tuple[dict[str, Any], dict[str, Any]]:
 SHORT = """\
   short:  {cc: cubic, bytes: 300kB}
   mice:   {send: requests, cc: reno, period: 200ms, size: 50B}
+  page:   {send: pages, cc: reno, period: 1s, size: 2kB, objects: 6, connections: 3, from: tx-l4s, to: rx-l4s}
   flood:  {send: syn-flood, rate: 500kbit, codepoint: ect1, from: tx-l4s, to: rx-l4s}
   crowd:  {send: connect-flood, cc: reno, rate: 200kbit, size: 50B, from: tx-classic, to: rx-classic}
   many:   {send: workload, cc: reno, workload: facebook-hadoop, load: 20%, from: tx-classic, to: rx-classic}
@@ -80,6 +81,10 @@ def test_lab_traffic_sends_on_hosts(hosts: NodesStatus, tmp_path: Path) -> None:
     assert mice["opened"] == pytest.approx(20, abs=1)
     assert 0 < answered["accepted"] <= mice["opened"]
     assert min(request[1] for request in mice["requests"] if request[1] > 0) > 20e6  # a round trip
+    page, loaded = ends(raw, "page-0")
+    assert page["opened"] == pytest.approx(4 * 3, abs=3)
+    assert len(page["requests"]) == page["opened"] / 3
+    assert 0 < loaded["bytes_received"] <= 12_000 * len(page["requests"])
     flood, counted = ends(raw, "flood-0")
     assert flood["packets_sent"] == pytest.approx(4 * 500e3 / 8 / 54, rel=0.01)
     assert 0.3 * flood["packets_sent"] < counted["packets_received"]["ect1"] <= flood["packets_sent"]
