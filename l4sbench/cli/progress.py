@@ -119,9 +119,13 @@ class _Lines:
 
     def __init__(self) -> None:
         self._progress = events.Progress()
+        self._said_s = 0.0
 
     def __call__(self, event: events.Event) -> None:
         self._progress = self._progress.after(event)
+        if isinstance(event, events.TrialParsed) and event.at_s < self._said_s + _PARSING_SILENT_S:
+            return
+        self._said_s = event.at_s
         line = self._line(event)
         if line:
             say(*line)
@@ -137,14 +141,14 @@ class _Lines:
                 return _planned(event)
             case events.RunEnded() if self._progress.ended and not self._progress.stopping:
                 return ("writing tables",)
-            case events.TrialParsed() if not event.parsed % _PARSED_PER_LINE:
+            case events.TrialParsed():
                 return (f"writing tables, {event.parsed} trials read",)
             case _:
                 return _notice(event)
 
 
-_PARSED_PER_LINE = 500
-"""Number of trials whose tables take some 10 s."""
+_PARSING_SILENT_S = 10.0
+"""Time from one line to the next while tables are made: captured trials take long."""
 
 
 class _Bar:
