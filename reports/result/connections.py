@@ -20,7 +20,7 @@ RPM_WITHOUT_DELAY: Final = 60_000
 
 _TRIAL: Final = ("cell", "trial")
 _KEY: Final = (*_TRIAL, "group")
-_ONE_SEGMENT: Final = min(family.mss_bytes for family in Family)
+_ONE_SEGMENT_BYTES: Final = min(family.mss_bytes for family in Family)
 
 
 def begun(tables: RunTables) -> pl.DataFrame:
@@ -60,21 +60,25 @@ def responsiveness(tables: RunTables) -> pl.DataFrame:
     them, without the slowest 5 % of each; the latter the smoothed RTT of the other groups' flows, after the
     warm-up. Null without these.
     """
-    ended = begun(tables).filter(pl.col("payload_bytes") <= _ONE_SEGMENT).drop_nulls("response_ms")
+    ended = begun(tables).filter(pl.col("payload_bytes") <= _ONE_SEGMENT_BYTES).drop_nulls("response_ms")
     probed = (
         ended.with_columns((pl.col("response_ms") - pl.col("handshake_ms")).alias("exchange_ms"))
         .group_by(_KEY, maintain_order=True)
         .agg(_without_slowest("handshake_ms"), _without_slowest("exchange_ms"))
     )
-    loads = tables.intervals.filter(~pl.col("warmup")).select(
-        *_TRIAL, pl.col("group").alias("load"), "srtt_ms"
+    loads = (
+        tables.scan("intervals")
+        .filter(~pl.col("warmup"))
+        .select(*_TRIAL, pl.col("group").alias("load"), "srtt_ms")
     )
     loaded = (
-        probed.select(_KEY)
+        probed.lazy()
+        .select(_KEY)
         .join(loads, on=_TRIAL)
         .filter(pl.col("load") != pl.col("group"))
         .group_by(_KEY)
         .agg(pl.col("srtt_ms").mean())
+        .collect()
     )
     new_ms = (pl.col("handshake_ms") + pl.col("exchange_ms")) / 2
     rpm = RPM_WITHOUT_DELAY / ((new_ms + pl.col("srtt_ms")) / 2)
