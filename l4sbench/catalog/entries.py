@@ -7,12 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import floor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.catalog.template import Field, Item, Text, holds, number, render, render_text
 from l4sbench.text.parameters import OWN, Condition, Parameter
-from l4sbench.text.units import Duration, Packets, Percent, Rate, Size, Value
+from l4sbench.text.units import Duration, Packets, Percent, PerPacket, Rate, Size, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +73,16 @@ class Bottleneck:
     def buffer_packets(self) -> int:
         """Buffer of a queue that counts packets: floor(bytes / 1500) + 1, as published."""
         return self.buffer_bytes // PACKET_BYTES + 1
+
+    def whole(self, scale: PerPacket) -> int:
+        """Return the whole number that follows from one per packet (RFC 7928 section 8.2).
+
+        The packets are those of one bandwidth-delay product and of the buffer, 1500 bytes each and not
+        rounded; their product is rounded, a half upwards.
+        """
+        bdp_packets = Fraction(self.rate.bits_per_s * self.rtt.ns, 8 * 10**9 * PACKET_BYTES)
+        packets = bdp_packets * (1 + Fraction(*_ratio(self.buffer_bdp)))
+        return floor(scale.each * packets + Fraction(1, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,4 +433,6 @@ def _shown(value: Value, unit: str | None) -> str | float | int | bool:
             return amount
         case Percent():
             return value.share
+        case PerPacket():
+            return float(value.each)
     return value

@@ -23,7 +23,7 @@ from l4sbench.catalog.exports import ColumnKind, MemberType  # noqa: TC001  (pyd
 from l4sbench.errors import BadValueError
 from l4sbench.text.expressions import valid_expression
 from l4sbench.text.parameters import as_word, shown
-from l4sbench.text.units import Kind  # noqa: TC001  (pydantic reads it)
+from l4sbench.text.units import DeclaredKind  # noqa: TC001  (pydantic reads it)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -86,7 +86,7 @@ class _Strict(BaseModel):
 class ParamFile(_Strict):
     """One entry of `params`."""
 
-    kind: Kind
+    kind: DeclaredKind
     doc: str = Field(min_length=1)
     source: str = ""
     default: Scalar | None = None

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Self
 
 from l4sbench.facts.groups import Group
 from l4sbench.text.parameters import DAY, HOUR, Parameter, Reference, declared
-from l4sbench.text.units import Duration, Kind, Packets, Percent, Plain, Rate, Size, Value, kind_of
+from l4sbench.text.units import Duration, Kind, Packets, Percent, PerPacket, Plain, Rate, Size, Value, kind_of
 from l4sbench.traffic import OF_SEND
 from l4sbench.traffic.family import Family
 
@@ -496,5 +496,7 @@ def column_of(name: str, value: Value) -> tuple[str, Plain]:
             return column.name, value.count
         case Percent():
             return column.name, value.percent
+        case PerPacket():
+            return column.name, float(value.each)
         case _:
             return column.name, value

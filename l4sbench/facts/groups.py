@@ -58,7 +58,16 @@ class Group:
         required=True,
         refers="cc",
     )
-    count: int = _factor("int", "Number of flows.", default=1, minimum=1, maximum=1000)
+    count: int = _factor(
+        "int",
+        "Number of flows; or for each packet of the bandwidth-delay product and the buffer together, such as "
+        "0.1/packet, rounded.",
+        default=1,
+        minimum=1,
+        maximum=1000,
+        scales=True,
+        source="RFC 7928 section 8.2",
+    )
     ecn: str | None = _factor(
         "str",
         "How its flows use ECN: off, classic (RFC 3168), accecn, dctcp (the receiver echoes as DCTCP). "

@@ -8,8 +8,9 @@ import itertools
 import math
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from l4sbench.catalog import Bottleneck
 from l4sbench.disk.document import reported
 from l4sbench.disk.garbage import collector_paused
 from l4sbench.disk.userfiles import MOST_PROBLEMS
@@ -18,6 +19,7 @@ from l4sbench.facts.cell import Cell
 from l4sbench.matrix.naming import Meaning, Names, Resolved, resolve
 from l4sbench.matrix.patterns import BAR, MAX_ALTERNATIVES, Pattern, with_commas
 from l4sbench.matrix.shapes import Block, Owns, ResolvedPoint, ShapeMaker, halves, shaping_names
+from l4sbench.text.units import PerPacket
 from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from l4sbench.facts.common import Common
     from l4sbench.matrix.reading import AxisSource, ListEntry, MatrixSource, Statement
+    from l4sbench.text.parameters import Parameter
     from l4sbench.text.units import Value
 
 MAX_CELLS = 1_000_000
@@ -116,6 +119,8 @@ class _Expander:
         self._axes = [[self._resolved(point) for point in axis.points] for axis in source.axes.values()]
         self._exclusions = [self._exclusion(rule) for rule in source.exclude or ()]
         self._included = [self._resolved(rule.statements) for rule in source.include or ()]
+        points = itertools.chain([self._fixed], *self._axes, self._included)
+        self._scaled = [one for point in points for one in point.values() if isinstance(one.value, PerPacket)]
         # no cells are made of a matrix with problems: they would lack factors
         self._sound = not (self._broken or source.incomplete or source.problems)
         shaping = shaping_names(names)
@@ -187,7 +192,7 @@ class _Expander:
             if block.flawed and (problems := block.problems([combination[place] for place in self._plain])):
                 self._result.problem(*problems)
             elif self._sound:
-                yield Cell(common, own)
+                yield self._settled(Cell(common, own))
             if self._sample and not block.flawed:
                 enough.add(key)
 
@@ -203,7 +208,23 @@ class _Expander:
             shape = self._include_shaper.shape(self._fixed | point)
             self._result.problem(*shape.problems)
             if not shape.problems and self._sound:
-                yield Cell.whole(shape.common)
+                yield self._settled(Cell.whole(shape.common))
+
+    def _settled(self, cell: Cell) -> Cell:
+        """Return a cell with the whole numbers that follow from its numbers per packet."""
+        found: dict[str, Value] = {}
+        for one in self._scaled:
+            if (scale := cell.get(one.name)) != one.value or not isinstance(scale, PerPacket):
+                continue
+            number = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp).whole(scale)
+            try:
+                found[one.name] = cast("Parameter", one.meaning.factor).parse(number)
+            except BadValueError as error:
+                at = f"{cell.rate}, {cell.rtt} and a buffer of {cell.buffer_bdp:g} BDP"
+                self._result.problem(
+                    one.statement.problem(BadValueError(f"{scale} at {at}: {error.message}"))
+                )
+        return Cell.whole(cell.common.whole({**cell.own, **found})) if found else cell
 
     def _exclusion(self, rule: ListEntry) -> _Exclusion:
         patterns: list[tuple[str, Pattern]] = []

@@ -43,7 +43,7 @@ from l4sbench.facts.factors import (
 )
 from l4sbench.text.licences import licence_id
 from l4sbench.text.parameters import Parameter, plain, shown
-from l4sbench.text.units import UNITS
+from l4sbench.text.units import PER_PACKET_UNITS, UNITS
 from l4sbench.text.wording import quoted
 
 Schema = dict[str, Any]
@@ -52,6 +52,7 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PARAM: Final = r"[a-z][a-z0-9_]*"
 _GROUP: Final = rf"(?!(?:{'|'.join(sorted(RESERVED))})\.){GROUP_NAME.pattern}"
 _JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
+_NUMBERS: Final = r"[0-9]+(\.[0-9]+)?"
 _ANY_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
 
 
@@ -146,7 +147,10 @@ def value_schema(factor: Parameter) -> Schema:
     """Return the JSON Schema of one value of a factor."""
     schema: Schema = {"type": _JSON_TYPES.get(factor.kind, "string"), "description": factor.meaning}
     if factor.kind in UNITS:
-        schema["pattern"] = rf"^[0-9]+(\.[0-9]+)?({'|'.join(UNITS[factor.kind])})$"
+        schema["pattern"] = rf"^{_NUMBERS}({'|'.join(UNITS[factor.kind])})$"
+    if factor.scales:
+        schema["type"] = ["integer", "string"]
+        schema["pattern"] = rf"^{_NUMBERS}({'|'.join(PER_PACKET_UNITS)})$"
     if factor.choices:
         schema["enum"] = list(factor.choices)
     if factor.kind in {"int", "float"} and factor.minimum is not None:

@@ -17,6 +17,7 @@ from l4sbench.text.units import (
     Kind,
     Packets,
     Percent,
+    PerPacket,
     Plain,
     Rate,
     Size,
@@ -47,8 +48,9 @@ _UNITS: Final[Mapping[str, str]] = {
     "size": "B",
     "packets": "p",
     "percent": "%",
+    "per_packet": "/packet",
 }
-_Quantity: Final = Rate | Duration | Size | Packets | Percent
+_Quantity: Final = Rate | Duration | Size | Packets | Percent | PerPacket
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Parameter:
         minimum: smallest allowed value.
         maximum: largest allowed value.
         positive: True if zero is not allowed.
+        scales: True if an `int` may also be stated as a number per packet of the bandwidth-delay product and
+            the buffer; a cell has the whole number that follows.
         unit: unit that a bare number most likely means, for error messages; empty: the usual one of the kind.
         refers: kind of thing that a `str` names; `program`: it is a command that begins with the path of one.
         when: values of sibling parameters with which this one applies.
@@ -90,6 +94,7 @@ class Parameter:
     minimum: Value | None = None
     maximum: Value | None = None
     positive: bool = False
+    scales: bool = False
     unit: str = ""
     refers: Reference = ""
     when: Condition = field(default_factory=dict)
@@ -121,6 +126,8 @@ class Parameter:
         match self.kind:
             case "bool":
                 return _boolean(raw)
+            case "int" if self.scales and isinstance(raw, str) and "/" in raw:
+                return PerPacket.parse(raw)
             case "int" | "float":
                 return _number(self.kind, raw)
             case "str":
@@ -158,6 +165,8 @@ class Parameter:
         return raw
 
     def _check_range(self, value: Value) -> None:
+        if self.scales and isinstance(value, PerPacket):
+            return  # the number that follows is checked in each cell
         if self.kind == "int" and self.choices and value not in self.choices:
             raise BadValueError(f"expected one of {', '.join(map(str, self.choices))}, not {plain(value)}")
         limit = None
@@ -206,6 +215,8 @@ def _amount(value: Value) -> int | float:
             return value.count
         case Percent():
             return value.ppb
+        case PerPacket():
+            return value.billionths
         case str():
             raise TypeError("a word has no size")
         case _:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Quantities with units: rates, durations, sizes, packet counts, percentages.
+"""Quantities with units: rates, durations, sizes, packet counts, percentages, numbers per packet.
 
 Each is an exact integer of a base unit (bit/s, ns, byte, packet, 10^-9), so equal quantities are equal
 however they were written: `0.1gbit` is `100mbit`. `str()` gives the canonical form, which parses back to an
@@ -21,7 +21,11 @@ from l4sbench.text.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind: TypeAlias = Literal["rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"]
+DeclaredKind: TypeAlias = Literal[
+    "rate", "duration", "size", "packets", "percent", "int", "float", "bool", "str"
+]
+"""Kinds of values that a parameter may be declared to have."""
+Kind: TypeAlias = Literal[DeclaredKind, "per_packet"]
 
 _NUMBER = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-zµ/%]*)", re.ASCII)
 _MAX = 2**63 - 1  # limit of kernel interfaces and Parquet
@@ -31,6 +35,7 @@ DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10*
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PACKET_UNITS = {"p": 1}
 PERCENT_UNITS = {"%": 10**7}
+PER_PACKET_UNITS = {"/packet": 10**9}
 
 UNITS: dict[str, dict[str, int]] = {
     "rate": RATE_UNITS,
@@ -38,6 +43,7 @@ UNITS: dict[str, dict[str, int]] = {
     "size": SIZE_UNITS,
     "packets": PACKET_UNITS,
     "percent": PERCENT_UNITS,
+    "per_packet": PER_PACKET_UNITS,
 }
 # Units that str() uses: powers of ten, so nothing is ever rounded.
 _CANONICAL = {
@@ -50,6 +56,7 @@ EXPECTED: dict[str, str] = {
     "size": "a size such as 300kB",
     "packets": "a number of packets such as 42p",
     "percent": "a percentage such as 1%",
+    "per_packet": "a number per packet such as 0.1/packet",
 }
 _BASE_UNIT = {
     "rate": "bit/s",
@@ -57,6 +64,7 @@ _BASE_UNIT = {
     "size": "byte",
     "packets": "packet",
     "percent": "10^-9",
+    "per_packet": "10^-9 per packet",
 }
 
 
@@ -195,8 +203,34 @@ class Percent:
         return _format("percent", self.ppb)
 
 
-Quantity: TypeAlias = Rate | Duration | Size | Packets | Percent
-Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets | Percent
+@dataclass(frozen=True, order=True, slots=True)
+class PerPacket:
+    """A number of things for each packet that a path and its buffer hold, exact to 10^-9."""
+
+    billionths: int
+
+    def __hash__(self) -> int:
+        return self.billionths
+
+    def __post_init__(self) -> None:
+        _check_base(self.billionths, "number per packet")
+
+    @property
+    def each(self) -> Fraction:
+        """The number for one packet."""
+        return Fraction(self.billionths, 10**9)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `0.1/packet`. Raise BadValueError if it is not valid."""
+        return cls(_parse("per_packet", text))
+
+    def __str__(self) -> str:
+        return _format("per_packet", self.billionths)
+
+
+Quantity: TypeAlias = Rate | Duration | Size | Packets | Percent | PerPacket
+Value: TypeAlias = str | int | float | bool | Rate | Duration | Size | Packets | Percent | PerPacket
 Plain: TypeAlias = str | int | float | bool
 
 
@@ -227,6 +261,7 @@ _CLASSES: dict[str, type[Quantity]] = {
     "size": Size,
     "packets": Packets,
     "percent": Percent,
+    "per_packet": PerPacket,
 }
 KINDS: Final[Mapping[type, Kind]] = {
     Rate: "rate",
@@ -234,6 +269,7 @@ KINDS: Final[Mapping[type, Kind]] = {
     Size: "size",
     Packets: "packets",
     Percent: "percent",
+    PerPacket: "per_packet",
     bool: "bool",
     int: "int",
     float: "float",
@@ -286,6 +322,15 @@ _GUESSES: dict[str, dict[str, str]] = {
     "size": {unit.lower(): unit for unit in SIZE_UNITS} | {"k": "kB", "m": "MB", "g": "GB", "bytes": "B"},
     "packets": dict.fromkeys(("pkt", "pkts", "packet", "packets"), "p"),
     "percent": dict.fromkeys(("percent", "pct"), "%"),
+    "per_packet": dict.fromkeys(("/p", "/pkt", "/pkts", "/packets"), "/packet"),
+}
+_OF_ZERO: Final[Mapping[str, str]] = {
+    "rate": "bit",
+    "duration": "s",
+    "size": "B",
+    "packets": "p",
+    "percent": "%",
+    "per_packet": "/packet",
 }
 
 
@@ -302,7 +347,7 @@ def _format(kind: str, base: int) -> str:
     names = _CANONICAL[kind]
     unit = next((name for name in names if base >= units[name]), names[0] if base == 0 else names[-1])
     if base == 0:
-        unit = {"rate": "bit", "duration": "s", "size": "B", "packets": "p", "percent": "%"}[kind]
+        unit = _OF_ZERO[kind]
     whole, rest = divmod(base, units[unit])
     if not rest:
         return f"{whole}{unit}"

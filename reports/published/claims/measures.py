@@ -11,6 +11,7 @@ import polars as pl
 from reports.published.claims.bursts import BURSTS, bursts
 from reports.published.claims.courses import COURSES, courses
 from reports.published.claims.fields import FIELDS, fields
+from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, names_asked, samples
 
 if TYPE_CHECKING:
@@ -70,7 +71,15 @@ _OF_FLOWS: Final[Mapping[str, str]] = {
     "arrived_mbps": "rate of the frames that arrived, of paced flows and floods, Mbit/s",
 }
 
-MEASURES: Final[Mapping[str, str]] = {**PACKETS, **_OF_FLOWS, **COURSES, **SAMPLES, **FIELDS, **BURSTS}
+MEASURES: Final[Mapping[str, str]] = {
+    **PACKETS,
+    **_OF_FLOWS,
+    **COURSES,
+    **SAMPLES,
+    **FIELDS,
+    **BURSTS,
+    **LOSSES,
+}
 """Measures of a flow group in a trial, with their names in tables."""
 
 ALL: Final = "all"
@@ -90,8 +99,8 @@ def measures(
     `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any flow's bytes
     had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all
     flows. The samples of each trial are read only for measures that are `asked` for: the columns `COURSES`,
-    `SAMPLES`, `FIELDS` and `BURSTS` are null otherwise. `windows` are two parts of a trial for the measures
-    that compare them.
+    `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the
+    measures that compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
@@ -137,6 +146,7 @@ def measures(
     joined = joined.join(samples(tables, group, asked, windows), on=own)
     joined = joined.join(fields(tables, group, asked), on=own)
     joined = joined.join(bursts(tables, group, asked), on=own)
+    joined = joined.join(losses(tables, group, asked), on=own)
     return (
         joined.with_columns(
             (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),

@@ -533,3 +533,41 @@ def test_an_axis_may_have_cells_without_the_event(make: Make) -> None:
     assert (
         make("aqm: codel\nrtt: 20ms", head=HEAD.replace("rtt: 10ms\n", "")).cells[0].id == found.cells[0].id
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "stated", "count"),
+    [
+        ("", "0.5/packet", 83),  # 100 Mbit/s for 10 ms are 83.3 packets, as is the buffer
+        ("buffer_bdp: 0.5", "0.5/packet", 63),  # 62.5
+        ("buffer_bdp: 1", "0.009/packet", 2),  # exactly 1.5
+    ],
+)
+def test_flows_per_packet_of_path_and_buffer_are_a_count(
+    make: Make, path: str, stated: str, count: int
+) -> None:
+    matrix = make(f"aqm: fifo\naxes: {{l4s.count: [{stated}]}}\n{path}\n")
+    assert [cell.groups[0].count for cell in matrix.cells] == [count]
+    written = make(f"aqm: fifo\n{path}\n", head=HEAD.replace("cc: prague", f"cc: prague, count: {count}"))
+    assert [cell.id for cell in matrix.cells] == [cell.id for cell in written.cells]
+
+
+def test_counts_follow_from_the_path_of_each_cell(make: Make) -> None:
+    matrix = make(
+        """
+        aqm: fifo
+        axes: {buffer_bdp: [1, 3]}
+        include:
+          - {buffer_bdp: 2, l4s.cc: prague, l4s.count: 0.1/packet}
+        """,
+        head=HEAD.replace("cc: prague", "cc: prague, count: 0.03/packet"),
+    )
+    assert [cell.groups[0].count for cell in matrix.cells] == [5, 10, 25]
+
+
+def test_a_count_that_is_out_of_range_names_its_path(make: Make) -> None:
+    message = (
+        "l4s.count: 0.001/packet at 100mbit, 10ms and a buffer of 1 BDP: 0 is out of range; it must be at"
+    )
+    with pytest.raises(InputError, match=f"{message} least 1"):
+        make("aqm: fifo\naxes: {l4s.count: [0.001/packet, 2]}")

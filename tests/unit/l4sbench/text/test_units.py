@@ -14,6 +14,7 @@ from l4sbench.text.units import (
     Duration,
     Packets,
     Percent,
+    PerPacket,
     Quantity,
     Rate,
     Size,
@@ -49,6 +50,8 @@ AMOUNTS = st.integers(min_value=0, max_value=2**63 - 1)
         ("percent", "0.10%", Percent(1_000_000), "0.1%"),
         ("percent", "0%", Percent(0), "0%"),
         ("percent", "150%", Percent(1_500_000_000), "150%"),
+        ("per_packet", "0.036/packet", PerPacket(36_000_000), "0.036/packet"),
+        ("per_packet", "2/packet", PerPacket(2_000_000_000), "2/packet"),
     ],
 )
 def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
@@ -80,6 +83,11 @@ def test_reads(kind: str, text: str, value: Quantity, canonical: str) -> None:
             "0.00000001%",
             'expected a percentage such as 1%, but "0.00000001%" is not a whole 10^-9',
         ),
+        (
+            "per_packet",
+            "0.1",
+            'expected a number per packet such as 0.1/packet, not "0.1"; add a unit: /packet',
+        ),
         ("packets", "٣p", 'expected a number of packets such as 42p, not "٣p"'),
         (
             "rate",
@@ -93,7 +101,7 @@ def test_refuses_and_says_what_is_expected(kind: str, text: str, message: str) -
         parse_quantity(kind, text)
 
 
-@pytest.mark.parametrize("kind", [Rate, Duration, Size, Packets, Percent])
+@pytest.mark.parametrize("kind", [Rate, Duration, Size, Packets, Percent, PerPacket])
 def test_nothing_is_negative(kind: type[Rate]) -> None:
     with pytest.raises(ValueError, match="never negative"):
         kind(-1)
@@ -101,7 +109,8 @@ def test_nothing_is_negative(kind: type[Rate]) -> None:
 
 @given(AMOUNTS)
 def test_the_canonical_form_parses_back(amount: int) -> None:
-    for value in (Rate(amount), Duration(amount), Size(amount), Packets(amount), Percent(amount)):
+    for kind in (Rate, Duration, Size, Packets, Percent, PerPacket):
+        value = kind(amount)
         assert type(value).parse(str(value)) == value
         assert parse_quantity(kind_of(value), str(value)) == value
 
@@ -119,8 +128,8 @@ def test_decimals_are_exact(whole: int, thousandths: int) -> None:
 
 
 def test_kinds_do_not_mix() -> None:
-    values: set[Value] = {Rate(1), Duration(1), Size(1), Packets(1), Percent(1), 1}
-    assert len(values) == 6
+    values: set[Value] = {Rate(1), Duration(1), Size(1), Packets(1), Percent(1), PerPacket(1), 1}
+    assert len(values) == 7
     assert [kind_of(v) for v in (Rate(1), Duration(1), Size(1), Packets(1), 1, 1.0, True, "1")] == [
         "rate",
         "duration",
