@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Run the cells that the table of the atlas lacks, or has of older sources, and add them to it.
 
-    .venv/bin/python tools/atlas_campaign.py RUNS [-o FILE] [--matrix NAME] [--jobs N] [--points N]
+    .venv/bin/python tools/atlas_campaign.py RUNS [FILTER ...] [-o FILE] [--matrix NAME] [--jobs N]
 
-One point of the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest
-bytes to send first. Then the table gets its rows, and its run directory below RUNS is deleted. A campaign
-that is interrupted goes on where it was: trials that have ended count. With --points it ends after so many.
+Filters are those of `l4sbench run`, such as `rate=10mbit,30mbit`; all cells count without them. One point of
+the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest bytes to send
+first. Then the table gets its rows, and its run directory below RUNS is deleted. A campaign that is
+interrupted goes on where it was: trials that have ended count. With --points it ends after so many.
 """
 
 from __future__ import annotations
@@ -52,17 +53,18 @@ def _done(rows: Sequence[AtlasCell], catalog: Catalog) -> frozenset[str]:
     return frozenset(row.cell for row in rows if row.trials + row.left_out >= _TRIALS and sources.made(row))
 
 
-def _points(name: str, done: Container[str], catalog: Catalog) -> Counter[_Point]:
+def _points(name: str, filters: Sequence[str], done: Container[str], catalog: Catalog) -> Counter[_Point]:
     """Return the points of a matrix with cells to run, and how many these are."""
     return Counter(
         _Point(cell.rate.mbps * (cell.warmup.s + cell.duration.s), name, cell.rate, cell.rtt)
-        for cell in Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog).asked
+        for cell in Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog).select(filters).asked
         if cell.id not in done
     )
 
 
-def _run(point: _Point, runs: Path, jobs: int | None) -> None:
-    command = ["l4sbench", "run", point.matrix, f"rate={point.rate}", f"rtt={point.rtt}", "--dir", str(runs)]
+def _run(point: _Point, filters: Sequence[str], runs: Path, jobs: int | None) -> None:
+    command = ["l4sbench", "run", point.matrix, *filters, f"rate={point.rate}", f"rtt={point.rtt}"]
+    command += ["--dir", str(runs)]
     command += ["--trials", str(_TRIALS), *(["--jobs", str(jobs)] if jobs else [])]
     subprocess.run([sys.executable, "-m", *command], check=True)
 
@@ -71,6 +73,7 @@ def main() -> None:
     """Run points, and add their rows to the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("runs", metavar="RUNS", type=Path)
+    parser.add_argument("filters", metavar="FILTER", nargs="*")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
     parser.add_argument("--matrix", choices=MATRICES, action="append")
     parser.add_argument("--jobs", metavar="N", type=int)
@@ -80,11 +83,11 @@ def main() -> None:
     done = _done(read_atlas(args.output), catalog)
     points: Counter[_Point] = Counter()
     for name in args.matrix or MATRICES:
-        points += _points(name, done, catalog)
+        points += _points(name, args.filters, done, catalog)
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
         print(f"{cells} cells of {point}", flush=True)
-        _run(point, args.runs, args.jobs)
+        _run(point, args.filters, args.runs, args.jobs)
         table = [str(_TABLE), str(args.runs), "-o", str(args.output), "--keep"]
         subprocess.run([sys.executable, *table], check=True)
         shutil.rmtree(args.runs / point.matrix)
