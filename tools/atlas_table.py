@@ -36,7 +36,6 @@ from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
 from l4sbench.program.uses import Uses, modules
 from l4sbench.store import RunLocked
-from l4sbench.text.units import Packets
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import Prepared
@@ -67,22 +66,11 @@ class _Software:
         return self.digest(cell, self.now.common, self.now.modules)
 
 
-def _column(cell: Cell) -> AtlasColumn:
-    step = cell.get("aqm.min_qlen_step")
-    return AtlasColumn(
-        aqm=cell.aqm,
-        min_qlen_step=step.count if isinstance(step, Packets) and "aqm.min_qlen_step" in cell.given else None,
-        l4s=str(cell.get("l4s.cc")),
-        classic=str(cell.get("classic.cc")),
-        classic_ecn=str(cell.get("classic.ecn")),
-    )
-
-
 def _blank(name: str, cell: Cell) -> AtlasCell:
     return AtlasCell(
         matrix=name,
         cell=cell.id,
-        column=_column(cell),
+        column=AtlasColumn.of(cell),
         rate_mbps=cell.rate.mbps,
         rtt_ms=cell.rtt.ms,
         buffer_bdp=cell.buffer_bdp,

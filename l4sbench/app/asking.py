@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from l4sbench.catalog import Catalog
+    from l4sbench.facts.cell import Cell
 
 NOT_KNOWN: Final = "not known"
 OK: Final = "ok"
@@ -107,6 +108,11 @@ class AtlasQuestion:
             )
         except BadValueError as error:
             raise InputError(error.message, error.hint) from None
+
+    @classmethod
+    def of(cls, cell: Cell) -> Self:
+        """Return the question that a cell of the atlas's matrices answers."""
+        return cls(cell.rate, cell.rtt, cell.buffer_bdp, AtlasColumn.of(cell))
 
     def __str__(self) -> str:
         column = self.column
@@ -263,6 +269,21 @@ class _Plane:
         wider = (row for row in rows if row.buffer_bdp <= buffer_bdp <= row.buffer_to_bdp)
         return next(own, None) or next(wider, None)
 
+    def around(self, question: AtlasQuestion) -> tuple[AtlasCell, ...] | str:
+        """Return the cells around a question, or the reason why it is outside of the plane."""
+        place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
+        box: list[list[float]] = []
+        for name, value, grid in zip(_AXES, place, self.grids, strict=True):
+            if not grid[0] <= value <= grid[-1]:
+                ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
+                return f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
+            box.append(_around(value, grid))
+        corners = [self.at(*corner) for corner in itertools.product(*box)]
+        found = tuple(dict.fromkeys(row for row in corners if row is not None))
+        if not found or None in corners:
+            return "no buffer of this size near this point holds two packets, so the atlas leaves it out"
+        return found
+
 
 @dataclass(frozen=True)
 class Atlas:
@@ -374,32 +395,26 @@ class Atlas:
                 )
             known = [of for of in known if getattr(of, one.name) == asked]
 
+    def covers(self, question: AtlasQuestion) -> bool:
+        """Return True if the question is within the plane of its queue and flows, run or not."""
+        plane = self._columns.get(question.column)
+        return plane is not None and not isinstance(plane.around(question), str)
+
     def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
-        plane = self._columns[question.column]
-        place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
-        box: list[list[float]] = []
-        for name, value, grid in zip(_AXES, place, plane.grids, strict=True):
-            if not grid[0] <= value <= grid[-1]:
-                ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
-                return AtlasAnswer(
-                    question, NOT_KNOWN, f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
-                )
-            box.append(_around(value, grid))
-        corners = [plane.at(*corner) for corner in itertools.product(*box)]
-        found = list(dict.fromkeys(row for row in corners if row is not None))
-        found.sort(key=lambda row: _distance(question, row))
-        if not found or None in corners:
-            why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
-            return AtlasAnswer(question, NOT_KNOWN, why, neighbours=tuple(found))
-        known = AtlasAnswer(
-            question,
-            NOT_KNOWN,
-            "",
-            neighbours=tuple(found),
-            distance=_distance(question, found[0]),
-            old=any(map(self._is_old, found)),
+        corners = self._columns[question.column].around(question)
+        if isinstance(corners, str):
+            return AtlasAnswer(question, NOT_KNOWN, corners)
+        found = sorted(corners, key=lambda row: _distance(question, row))
+        return _agreed(
+            AtlasAnswer(
+                question,
+                NOT_KNOWN,
+                "",
+                neighbours=tuple(found),
+                distance=_distance(question, found[0]),
+                old=any(map(self._is_old, found)),
+            )
         )
-        return _agreed(known)
 
     @cached_property
     def _sources(self) -> AtlasSources:

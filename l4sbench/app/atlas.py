@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from l4sbench.disk import assets
 from l4sbench.disk.files import new_file
 from l4sbench.errors import InputError
+from l4sbench.text.units import Packets
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
+    from l4sbench.facts.cell import Cell
 
 MATRICES: Final = ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr")
 """The matrices whose cells are in the table."""
@@ -61,6 +63,20 @@ class AtlasColumn:
     l4s: str
     classic: str
     classic_ecn: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> Self:
+        """Return the column of a cell with the flow groups `l4s` and `classic`."""
+        step = cell.get("aqm.min_qlen_step")
+        return cls(
+            aqm=cell.aqm,
+            min_qlen_step=step.count
+            if isinstance(step, Packets) and "aqm.min_qlen_step" in cell.given
+            else None,
+            l4s=str(cell.get("l4s.cc")),
+            classic=str(cell.get("classic.cc")),
+            classic_ecn=str(cell.get("classic.ecn")),
+        )
 
 
 @dataclass(frozen=True)
