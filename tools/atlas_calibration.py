@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from l4sbench.app.asking import NOT_KNOWN, OK, Atlas, AtlasAnswer, AtlasQuestion
+from l4sbench.app.atlas import UNDECIDED
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
 from l4sbench.text.units import Duration, Rate
@@ -37,7 +38,6 @@ rule: l4sbench1
 flows: {{l4s: {{cc: prague}}, classic: {{}}}}
 include:
 """
-_UNDECIDED: Final = "undecided"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _score(args: argparse.Namespace) -> None:
     print(f"{len(found)} cells")
     for what, number, of in (
         ("answered ok and were ok", own.count(OK), len(own)),
-        ("the same, without those that stay undecided", own.count(OK), len(own) - own.count(_UNDECIDED)),
+        ("the same, without those that stay undecided", own.count(OK), len(own) - own.count(UNDECIDED)),
         ("not known", sum(answer.word == NOT_KNOWN for answer, _ in found), len(found)),
     ):
         low, high = _interval(number, of)

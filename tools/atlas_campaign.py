@@ -7,7 +7,8 @@
 Filters are those of `l4sbench run`, such as `rate=10mbit,30mbit`; all cells count without them. One point of
 the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest bytes to send
 first. Then the table gets its rows, and its run directory below RUNS is deleted. A campaign that is
-interrupted goes on where it was: trials that have ended count. With --points it ends after so many.
+interrupted goes on where it was: trials that have ended count. With --points it ends after so many. With
+--sure undecided cells get more trials, as many as the matrix allows, and count as lacking without these.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.app.atlas import MATRICES, AtlasCell, AtlasSources, read_atlas, shipped
+from l4sbench.app.atlas import MATRICES, UNDECIDED, AtlasCell, AtlasSources, read_atlas, shipped
 from l4sbench.catalog import Catalog
 from l4sbench.disk import assets
 from l4sbench.matrix import Matrix
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from l4sbench.text.units import Duration, Rate
 
 _TRIALS = 3
+_MOST = 10  # as matrices/atlas.yaml has it
 _TABLE = Path(__file__).with_name("atlas_table.py")
 
 
@@ -47,10 +49,15 @@ class _Point:
         return f"{self.matrix} at {self.rate} and {self.rtt}"
 
 
-def _done(rows: Sequence[AtlasCell], catalog: Catalog) -> frozenset[str]:
+def _done(rows: Sequence[AtlasCell], catalog: Catalog, *, sure: bool) -> frozenset[str]:
     """Return the cells with enough trials of the kernel, the modules and the wire of now."""
     sources = AtlasSources(catalog)
-    return frozenset(row.cell for row in rows if row.trials + row.left_out >= _TRIALS and sources.made(row))
+    return frozenset(
+        row.cell
+        for row in rows
+        if row.trials + row.left_out >= (_MOST if sure and row.verdict == UNDECIDED else _TRIALS)
+        and sources.made(row)
+    )
 
 
 def _points(name: str, filters: Sequence[str], done: Container[str], catalog: Catalog) -> Counter[_Point]:
@@ -62,10 +69,11 @@ def _points(name: str, filters: Sequence[str], done: Container[str], catalog: Ca
     )
 
 
-def _run(point: _Point, filters: Sequence[str], runs: Path, jobs: int | None) -> None:
+def _run(point: _Point, filters: Sequence[str], runs: Path, jobs: int | None, *, sure: bool) -> None:
     command = ["l4sbench", "run", point.matrix, *filters, f"rate={point.rate}", f"rtt={point.rtt}"]
     command += ["--dir", str(runs)]
-    command += ["--trials", str(_TRIALS), *(["--jobs", str(jobs)] if jobs else [])]
+    command += [] if sure else ["--trials", str(_TRIALS)]
+    command += ["--jobs", str(jobs)] if jobs else []
     subprocess.run([sys.executable, "-m", *command], check=True)
 
 
@@ -77,17 +85,18 @@ def main() -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
     parser.add_argument("--matrix", choices=MATRICES, action="append")
     parser.add_argument("--jobs", metavar="N", type=int)
+    parser.add_argument("--sure", action="store_true")
     parser.add_argument("--points", metavar="N", type=int)
     args = parser.parse_args()
     catalog = Catalog.load()
-    done = _done(read_atlas(args.output), catalog)
+    done = _done(read_atlas(args.output), catalog, sure=args.sure)
     points: Counter[_Point] = Counter()
     for name in args.matrix or MATRICES:
         points += _points(name, args.filters, done, catalog)
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
         print(f"{cells} cells of {point}", flush=True)
-        _run(point, args.filters, args.runs, args.jobs)
+        _run(point, args.filters, args.runs, args.jobs, sure=args.sure)
         table = [str(_TABLE), str(args.runs), "-o", str(args.output), "--keep"]
         subprocess.run([sys.executable, *table], check=True)
         shutil.rmtree(args.runs / point.matrix)

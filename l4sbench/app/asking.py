@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from l4sbench.app.atlas import (
     NOT_RUN,
+    UNDECIDED,
     AtlasCell,
     AtlasColumn,
     AtlasSources,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN: Final = "not known"
 OK: Final = "ok"
-_OPEN: Final = ("undecided", "invalid", NOT_RUN)
+_OPEN: Final = (UNDECIDED, "invalid", NOT_RUN)
 
 _ALIKE: Final = {
     "aqm.min_qlen_step": "min_qlen_step",

@@ -32,6 +32,9 @@ MATRICES: Final = ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr")
 NOT_RUN: Final = ""
 """The verdict of a cell without an ended trial."""
 
+UNDECIDED: Final = "undecided"
+"""The verdict of a cell whose trials do not settle the question."""
+
 _DIGITS: Final = 12
 _C: Final = (".c", ".h", "Kbuild")
 _MOST_BYTES: Final = 64 * 2**20
