@@ -231,10 +231,9 @@ class Cell:
         return self._kept("aqm_params", lambda: self._below("aqm"))
 
     @property
-    def kinds(self) -> Iterator[type[Send]]:
+    def kinds(self) -> tuple[type[Send], ...]:
         """The kinds of traffic of its flow groups; cheaper than `groups`."""
-        stated = (self.get(f"{name}.send") for name in self.group_names)
-        return (kind_of_send(str(send or DEFAULT_SEND)) for send in stated)
+        return self.common.kinds or self.common.kinds_with(self.own)
 
     @property
     def groups(self) -> tuple[Group, ...]:

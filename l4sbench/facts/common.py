@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from l4sbench.facts.factors import COMMANDS
 from l4sbench.text.parameters import plain
-from l4sbench.traffic import SENDS
+from l4sbench.traffic import DEFAULT_SEND, SENDS, kind_of_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from l4sbench.text.units import Value
+    from l4sbench.traffic import Send
 
 _SLUG_LENGTH: Final = 100
 _HASH_DIGITS: Final = 10
@@ -63,6 +64,17 @@ class Common:
     def whole(self, own: Mapping[str, Value]) -> Self:
         """Return this with the values of one cell, so that nothing varies."""
         return replace(self, factors=self.with_own(own), varying=frozenset())
+
+    @cached_property
+    def kinds(self) -> tuple[type[Send], ...]:
+        """The kinds of traffic of the flow groups, in their order; empty where these vary."""
+        same = self.varying.isdisjoint(f"{name}.send" for name in self.group_names)
+        return self.kinds_with({}) if same else ()
+
+    def kinds_with(self, own: Mapping[str, Value]) -> tuple[type[Send], ...]:
+        """Return the kinds of traffic of the flow groups with the values of one cell."""
+        stated = (own.get(name, self.factors.get(name)) for name in (f"{of}.send" for of in self.group_names))
+        return tuple(kind_of_send(str(send or DEFAULT_SEND)) for send in stated)
 
     def identity(self, own: Mapping[str, Value]) -> str:
         """Return the input of the id's hash: canonical JSON of the factors that are not at their default."""

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.facts.cell import Cell
 from l4sbench.facts.estimate import TimeRange
 
 if TYPE_CHECKING:
-    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.common import Common
     from l4sbench.facts.estimate import LocalMachine
     from l4sbench.facts.traits import CostModel
 
@@ -49,11 +50,25 @@ def kind_of(cell: Cell, *, capture: bool = False) -> str:
 
     With `capture` its packets are captured, whatever the cell says.
     """
+    return _shared_kind(cell.common, capture=capture) or _own_kind(cell, capture=capture)
+
+
+_OF_CELL: Final = ("topology", "aqm", "capture")
+_OF_GROUP: Final = ("send", "cc", "count")
+
+
+@lru_cache(maxsize=4096)
+def _shared_kind(common: Common, *, capture: bool) -> str | None:
+    """Return the kind of all cells with these common factors; None where it varies among them."""
+    names = (f"{name}.{key}" for name in common.group_names for key in _OF_GROUP)
+    if common.varying.isdisjoint((*_OF_CELL, *names)):
+        return _own_kind(Cell.whole(common), capture=capture)
+    return None
+
+
+def _own_kind(cell: Cell, *, capture: bool) -> str:
     groups = tuple([tuple([cell.get(f"{name}.{key}") for key in _OF_GROUP]) for name in cell.group_names])
     return _kind(cell.topology, cell.aqm, "headers" if capture else cell.capture, groups)
-
-
-_OF_GROUP: Final = ("send", "cc", "count")
 
 
 @lru_cache(maxsize=4096)
