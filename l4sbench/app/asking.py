@@ -360,6 +360,41 @@ class Atlas:
             self.ranking(),
         )
 
+    def map(self, form: str) -> bytes:
+        """Return the map of rate and RTT, of the flows that a question means which states none.
+
+        A panel is a family of queues against one competitor. Rows that are old do not count.
+
+        Args:
+            form: One of `svg`, `png` and `pdf`.
+
+        Raises:
+            InputError: the table has fewer than two rates or round-trip times with trials.
+        """
+        from reports.figures import PlaneCell, plane_map, render, specification
+        from reports.result.judging import Word
+        from reports.result.rules import load_rule
+
+        rule, queues, ccs = load_rule(_RULE), self.catalog.queues, self.catalog.congestion_controls
+        flows = replace(self.usual, aqm="", classic="")
+        rows = [
+            row
+            for row in self.cells
+            if self._sources.made(row) and replace(row.column, aqm="", classic="") == flows
+        ]
+        cells = [
+            PlaneCell(
+                rule.row_of(row.column.aqm, queues[row.column.aqm].family),
+                ccs[row.column.classic].label,
+                row.rate_mbps,
+                row.rtt_ms,
+                Word(row.verdict),
+            )
+            for row in rows
+        ]
+        chart = plane_map(cells, sum(row.trials for row in rows), rule.rule)
+        return render(specification(chart), form)
+
     def _advice(self, row: AtlasCell) -> str:
         if row.verdict in (NOT_RUN, OK):
             return ""
@@ -479,6 +514,8 @@ def _agreed(known: AtlasAnswer) -> AtlasAnswer:
 
 
 _NOT_YET: Final = "not run yet"
+_RULE: Final = "l4sbench1"
+"""The rule of the matrices whose cells are in the table."""
 _AXES: Final = ("rate", "rtt", "buffer")
 _UNITS: Final = {"rate": "Mbit/s", "rtt": "ms", "buffer": "BDP"}
 _CALLED: Final = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from l4sbench.app.atlas import AtlasCell, AtlasInterval
 
 _STYLES: Final = {"ok": "green", "not known": "yellow"}
+_IMAGES: Final = ("svg", "png", "pdf")
 _ASKED: Final = (
     ("aqm", "queue (such as fq-codel): ", ""),
     ("rate", "rate of the link (such as 50mbit): ", ""),
@@ -59,6 +60,12 @@ def add_parser(commands: Subparsers) -> None:
         help="write the whole atlas as one page with a map, which opens from disk or any web server",
     )
     parser.add_argument(
+        "--map",
+        type=Path,
+        metavar="FILE",
+        help="write the map of rate and RTT as an image, FILE.svg, FILE.png or FILE.pdf",
+    )
+    parser.add_argument(
         "--ranking",
         action="store_true",
         help="rank congestion controls by what they leave to others and keep, in all queues or one",
@@ -73,6 +80,8 @@ def run_ask(args: argparse.Namespace) -> int:
     atlas = Atlas.load()
     if args.page is not None:
         return _write_page(atlas, args.page, args.words)
+    if args.map is not None:
+        return _write_map(atlas, args.map, args.words)
     if args.ranking:
         return _show_ranking(atlas, args.words)
     words = args.words or _dialogue(atlas)
@@ -82,12 +91,25 @@ def run_ask(args: argparse.Namespace) -> int:
 
 
 def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
-    from l4sbench.disk.files import write_whole
-
     if words:
         raise InputError("--page shows the whole atlas and takes no question")
+    return _write(file, atlas.page())
+
+
+def _write_map(atlas: Atlas, file: Path, words: list[str]) -> int:
+    form = file.suffix.removeprefix(".")
+    if words:
+        raise InputError("--map shows the whole atlas and takes no question")
+    if form not in _IMAGES:
+        raise InputError(f"{file.name} does not end like an image", f"choose from {', '.join(_IMAGES)}")
+    return _write(file, atlas.map(form))
+
+
+def _write(file: Path, content: str | bytes) -> int:
+    from l4sbench.disk.files import write_whole
+
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, atlas.page())
+    write_whole(file, content)
     answer(str(file))
     return 0
 

@@ -13,6 +13,7 @@ from reports.figures.fit import Paper, fitted, width_of
 from reports.figures.gallery import chosen, figures, of_runs, the_plane
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
+from reports.figures.plane import PlaneCell, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
@@ -24,6 +25,7 @@ __all__ = [
     "FORMATS",
     "Figure",
     "Paper",
+    "PlaneCell",
     "Sheet",
     "TrialSeries",
     "Written",
@@ -43,6 +45,7 @@ __all__ = [
     "javascript",
     "named_panels",
     "of_runs",
+    "plane_map",
     "published_map",
     "published_maps",
     "quantiles",

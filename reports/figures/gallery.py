@@ -20,7 +20,7 @@ from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
 from reports.figures.packets import PacketView, sequence_numbers, sojourns
-from reports.figures.plane import NAME, plane_map
+from reports.figures.plane import NAME, PlaneCell, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.series import series_of, time_series, trial_series
@@ -229,7 +229,18 @@ def of_runs(
 def the_plane(decision: Decision) -> Figure:
     """Return the map of rate and RTT, one page. Raises InputError for a run without such a plane."""
     caption = f"Where it is okay to switch, by rate and RTT: rule {decision.rule.rule}."
-    return Figure(NAME, caption, plane_map(decision))
+    return Figure(NAME, caption, plane_map(list(_on_plane(decision)), decision.trials, decision.rule.rule))
+
+
+def _on_plane(decision: Decision) -> Iterator[PlaneCell]:
+    """Yield the cells of entries that have a rate and a round-trip time."""
+    several = len({str(verdict.question) for verdict in decision.verdicts}) > 1
+    for verdict in decision.verdicts:
+        row = f"{verdict.question}, {verdict.row}" if several else verdict.row
+        for cell in verdict.cells:
+            rate, rtt = (cell.result.value(name) for name in ("rate_mbps", "rtt_ms"))
+            if isinstance(rate, int | float) and isinstance(rtt, int | float):
+                yield PlaneCell(row, str(verdict.column), float(rate), float(rtt), cell.word)
 
 
 def chosen(

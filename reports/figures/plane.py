@@ -23,15 +23,11 @@ from reports.figures.style import config
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from reports.result.verdicts import Decision, JudgedCell, Verdict
+    from collections.abc import Iterable, Sequence
 
 NAME: Final = "map_rate-rtt"
 TILE_WIDTH: Final = 44
 TILE_HEIGHT: Final = 30
-_RATE: Final = "rate_mbps"
-_RTT: Final = "rtt_ms"
 _SCALE: Final = Scale(FAIR, (0.0, 1.0), (1.0, 0.0))
 _EMPTY: Final = "#e8e8e8"
 _MARKS: Final = {Word.L4S_STARVED: "\u25bc", Word.CLASSIC_STARVED: "\u25b2", Word.BOTH: "\u25c6"}
@@ -57,49 +53,54 @@ class Tile:
         return _SCALE.colour(self.ok / self.decided) if self.decided else _EMPTY
 
 
-def tile_of(cells: Sequence[JudgedCell]) -> Tile:
-    """Return the tile of these cells of a point."""
-    words = Counter(cell.word for cell in cells)
-    starved = {word: words[word] for word in _MARKS if words[word]}
+@dataclass(frozen=True)
+class PlaneCell:
+    """A verdict at a point of the plane, and its panel: a row of queues against a column of competitors."""
+
+    row: str
+    column: str
+    rate_mbps: float
+    rtt_ms: float
+    word: Word
+
+
+def tile_of(words: Iterable[Word]) -> Tile:
+    """Return the tile of the cells of a point with these verdicts."""
+    number = Counter(words)
+    starved = {word: number[word] for word in _MARKS if number[word]}
     if {Word.L4S_STARVED, Word.CLASSIC_STARVED} <= starved.keys():
         mark = _MARKS[Word.BOTH]
     else:
         mark = _MARKS[max(starved, key=lambda word: starved[word])] if starved else ""
-    return Tile(words[Word.OK], words[Word.OK] + sum(starved.values()), len(cells), mark)
+    return Tile(number[Word.OK], number[Word.OK] + sum(starved.values()), number.total(), mark)
 
 
-def plane_map(decision: Decision) -> alt.VConcatChart:
-    """Draw the map.
+def plane_map(cells: Sequence[PlaneCell], trials: int, rule: str) -> alt.VConcatChart:
+    """Draw the map of cells with so many trials, whose verdicts are by a rule of this name.
 
     Raises:
-        InputError: the run has fewer than two rates or round-trip times.
+        InputError: the cells have fewer than two rates or round-trip times.
     """
-    rates, rtts = (_values(decision, column) for column in (_RATE, _RTT))
+    rates, rtts = sorted({cell.rate_mbps for cell in cells}), sorted({cell.rtt_ms for cell in cells})
     if len(rates) < 2 or len(rtts) < 2:
         raise InputError("a map of rate and RTT needs at least two of both", "put them on axes of the matrix")
-    rows = dict.fromkeys((str(verdict.question), verdict.row) for verdict in decision.verdicts)
-    columns = dict.fromkeys(str(verdict.column) for verdict in decision.verdicts)
-    by_place = {(str(v.question), v.row, str(v.column)): v for v in decision.verdicts}
-    several = len({question for question, _ in rows}) > 1
+    columns = dict.fromkeys(cell.column for cell in cells)
+    by_place: dict[tuple[str, str], list[PlaneCell]] = {}
+    for cell in cells:
+        by_place.setdefault((cell.row, cell.column), []).append(cell)
     lines = []
-    for question, row in rows:
+    for row in dict.fromkeys(cell.row for cell in cells):
         panels = [
-            _panel(
-                by_place.get((question, row, column)),
-                f"{f'{question}, ' if several else ''}{row} against {column}",
-                rates,
-                rtts,
-                first=number == 0,
-            )
+            _panel(by_place.get((row, column), []), f"{row} against {column}", rates, rtts, first=number == 0)
             for number, column in enumerate(columns)
         ]
         lines.append(alt.hconcat(*panels, spacing=18))
-    words = Counter(cell.word for cell in decision.cells)
+    words = Counter(cell.word for cell in cells)
     counted = ", ".join(f"{words[word]} {word}" for word in Word if words[word])
     title = alt.TitleParams(
         "Where is it okay to switch?",
         subtitle=[
-            f"{len(decision.cells)} cells, {decision.trials} trials, rule {decision.rule.rule}: {counted}",
+            f"{len(cells)} cells, {trials} trials, rule {rule}: {counted}",
             _LEGEND,
             "\u25bc the L4S flow is starved, \u25b2 the classic flow is starved, \u25c6 either",
         ],
@@ -108,19 +109,12 @@ def plane_map(decision: Decision) -> alt.VConcatChart:
     return configured(alt.vconcat(*lines, spacing=16, title=title), config())
 
 
-def _values(decision: Decision, column: str) -> list[float]:
-    found = {cell.result.value(column) for cell in decision.cells}
-    return sorted(float(value) for value in found if isinstance(value, int | float))
-
-
 def _panel(
-    verdict: Verdict | None, title: str, rates: Sequence[float], rtts: Sequence[float], *, first: bool
+    cells: Sequence[PlaneCell], title: str, rates: Sequence[float], rtts: Sequence[float], *, first: bool
 ) -> alt.LayerChart | alt.FacetChart:
-    points: dict[tuple[float, float], list[JudgedCell]] = {}
-    for cell in verdict.cells if verdict else ():
-        rate, rtt = cell.result.value(_RATE), cell.result.value(_RTT)
-        if isinstance(rate, int | float) and isinstance(rtt, int | float):
-            points.setdefault((float(rate), float(rtt)), []).append(cell)
+    points: dict[tuple[float, float], list[Word]] = {}
+    for cell in cells:
+        points.setdefault((cell.rate_mbps, cell.rtt_ms), []).append(cell.word)
     rows: list[dict[str, Any]] = [
         {
             "rate": f"{rate:g}",
@@ -130,8 +124,8 @@ def _panel(
             "ink": ink(tile.ground),
             "cells": tile.cells,
         }
-        for (rate, rtt), cells in points.items()
-        for tile in [tile_of(cells)]
+        for (rate, rtt), words in points.items()
+        for tile in [tile_of(words)]
     ]
     shown = [f"{rate:g}" for rate in sorted(rates, reverse=True)]
     across = [f"{rtt:g}" for rtt in rtts]

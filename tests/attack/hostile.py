@@ -970,6 +970,7 @@ def _places(rng: random.Random, folder: Path, run: Path) -> Mapping[str, Any]:
         ("report", str(run), "--figures", place, "--format", "json"),
         ("compare", str(run), str(run), "--junit", place),
         ("compare", str(run), str(run), "--page", place),
+        ("ask", "--map", f"{place}.svg"),
         ("history", str(run), "-o", place),
         ("history", place),
         ("bundle", str(run), "-o", place),

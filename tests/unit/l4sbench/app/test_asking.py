@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,28 @@ def test_the_whole_atlas_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Is it okay to switch to L4S?" in file.read_text(encoding="utf-8")
     assert main(["ask", "--page", str(file), "aqm=fq-codel"]) == 2
     assert "--page shows the whole atlas and takes no question" in capsys.readouterr().err
+
+
+def test_the_map_counts_the_cells_of_each_family_that_are_of_now() -> None:
+    bbr, step = replace(FIFO, classic="bbr1"), replace(FQ, classic_ecn="classic")
+    own = [*plane(FIFO, "l4s-starved"), *plane(bbr), *plane(step), replace(next(plane(bbr)), wire="old")]
+    image = Atlas((*plane(FQ), *own), CATALOG).map("svg").decode()
+    assert "24 cells, 72 trials, rule l4sbench1: 16 ok, 8 l4s-starved" in image
+    assert "Fair queuing against CUBIC" in image
+    assert "Single queue (drop) against BBRv1" in image
+    assert image.count(">2/2<") == 8
+    assert image.count(">\u25bc0/2<") == 4
+
+
+def test_the_map_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "atlas.svg"
+    assert main(["ask", "--map", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "Where is it okay to switch?" in file.read_text(encoding="utf-8")
+    assert main(["ask", "--map", str(file), "aqm=fq-codel"]) == 2
+    assert "--map shows the whole atlas and takes no question" in capsys.readouterr().err
+    assert main(["ask", "--map", "atlas.gif"]) == 2
+    assert "atlas.gif does not end like an image; choose from svg, png, pdf" in capsys.readouterr().err
 
 
 def test_the_page_says_at_a_cell_what_to_set_instead() -> None:
