@@ -405,7 +405,7 @@ _QUEUE: Final = "aqm"
 RESERVED: Final = frozenset({name.partition(".")[0] for name in FACTORS} | {EVENTS})
 """Words that are not valid names of flow groups, because factors begin with them."""
 
-_SECONDS: Final = frozenset({"duration", "warmup", "start", "stop", "every", "lifetime"})
+_SECONDS: Final = frozenset({"duration", "warmup", "start", "start_within", "stop", "every", "lifetime"})
 
 
 @lru_cache(maxsize=16384)

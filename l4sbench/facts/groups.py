@@ -96,6 +96,14 @@ class Group:
         maximum=DAY,
         unit="s",
     )
+    start_within: Duration = _factor(
+        "duration",
+        "Time after its start within which each flow starts, evenly at random, which averages effects of "
+        "phase over trials; 0s: exactly then.",
+        default=Duration(10**9),
+        maximum=HOUR,
+        unit="s",
+    )
     every: Duration | None = _factor(
         "duration",
         "Time from the start of one flow of the group to the start of the next; all then start equally late.",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import Problem
 from l4sbench.facts.factors import name_of
-from l4sbench.program.trial import START_SPREAD_NS
 from l4sbench.text.parameters import DAY
 from l4sbench.text.units import Duration
 from l4sbench.traffic import OF_SEND, SENDS, Asked, Send, Sender
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.groups import Group
 
-START_SPREAD: Final = Duration(START_SPREAD_NS)
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
@@ -141,10 +139,11 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
         yield Problem("", f"{group.name}.every", f"{message}; at most 24h are possible")
     lifetime = group.lifetime or cell.length
     if group.stop is not None:
-        least = Duration(last.ns + START_SPREAD.ns + SHORTEST.ns)
-        natural = Duration(last.ns + START_SPREAD.ns + lifetime.ns)
+        latest_ns = last.ns + group.start_within.ns
+        least = Duration(latest_ns + SHORTEST.ns)
+        natural = Duration(latest_ns + lifetime.ns)
         if group.stop < least:
-            message = f"the last flow of {group.name} starts at {last}, or up to 1 s later"
+            message = f"the last flow of {group.name} starts at {last}, or up to {group.start_within} later"
             yield Problem("", f"{group.name}.stop", message, f"make it at least {least}")
         elif group.stop > natural:
             message = f"all flows of {group.name} have ended {natural} after the trial's start by themselves"

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from l4sbench.facts.traits import TestbedTraits
     from l4sbench.topology import Topology
 
-START_SPREAD_NS: Final = 1_000_000_000
-"""Maximum delay of a flow's start, in nanoseconds, which averages phase effects over trials."""
-
 DEFAULT_WALL_LIMIT_S: Final = 600.0
 
 
@@ -124,12 +121,12 @@ def draw_seed(seed: int, *names: str | int) -> int:
 def draw_conditions(cell: Cell, seed: int, traits: TestbedTraits, *, capture: bool = False) -> Conditions:
     """Draw the conditions of one trial: start offsets, noise, and the traffic tool.
 
-    Every flow `<group>-<index>` starts uniformly 0 to 1 s after its nominal start; those of a group with
-    `every` all start equally late, so that the time between them is exact. A testbed with wires gets a seed
-    for their noise and pauses.
+    Every flow `<group>-<index>` starts uniformly within `start_within` after its nominal start; those of a
+    group with `every` all start equally late, so that the time between them is exact. A testbed with wires
+    gets a seed for their noise and pauses.
     """
     offsets = {
-        f"{group.name}-{index}": Duration(int(draw_unit(seed, "start", drawn) * START_SPREAD_NS))
+        f"{group.name}-{index}": Duration(int(draw_unit(seed, "start", drawn) * group.start_within.ns))
         for group in cell.groups
         for index in range(group.count)
         for drawn in [f"{group.name}-{0 if group.every else index}"]

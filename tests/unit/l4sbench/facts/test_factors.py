@@ -48,6 +48,7 @@ def test_released_defaults_never_change() -> None:
         "send": "bulk",
         "count": "1",
         "start": "0s",
+        "start_within": "1s",
     }
 
 

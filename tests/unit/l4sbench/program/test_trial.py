@@ -7,10 +7,12 @@ from statistics import mean
 
 import pytest
 
+from l4sbench.facts.cell import Cell
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import stored_fault
 from l4sbench.facts.traits import TestbedTraits
 from l4sbench.program.trial import Judgement, draw_conditions, draw_seed, draw_unit, seed_of
+from l4sbench.text.units import Duration
 from tests.unit.l4sbench import small
 
 
@@ -46,6 +48,15 @@ def test_start_offsets_are_the_same_for_all_cells_and_differ_by_flow_and_trial(t
     assert all(0 <= offset.ns < 10**9 for offset in drawn.start_offsets.values())
     assert len(set(drawn.start_offsets.values())) == 2
     assert drawn.start_offsets != draw_conditions(one, seed_of(1, 2), traits).start_offsets
+
+
+def test_flows_start_within_the_time_of_their_group(tmp_path: Path) -> None:
+    traits, cell = TestbedTraits("lean", wires=True), small.matrix(tmp_path).cells[0]
+    usual = draw_conditions(cell, 1, traits).start_offsets
+    stated = {"l4s.start_within": Duration(0), "classic.start_within": Duration(2 * 10**9)}
+    offsets = draw_conditions(Cell.of({**cell.factors, **stated}), 1, traits).start_offsets
+    assert offsets["l4s-0"] == Duration(0)
+    assert offsets["classic-0"].ns == pytest.approx(2 * usual["classic-0"].ns, abs=1)
 
 
 def test_a_testbed_with_noise_and_tools_of_its_own_keeps_them(tmp_path: Path) -> None:
