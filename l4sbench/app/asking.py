@@ -3,8 +3,8 @@
 """Answers from the table of the atlas, without a lab.
 
 A question is a point of the plane of rate, round-trip time and buffer, behind one queue and against one
-competitor. Its neighbours are the corners of the smallest box of measured values around it. All of them must
-have the same decided verdict; else the answer is "not known".
+competitor. Its neighbours are the corners of the smallest box of measured values around it. Those that are
+decided must have the same verdict, and at most a quarter may be undecided; else the answer is "not known".
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 NOT_KNOWN: Final = "not known"
 OK: Final = "ok"
+_MOST_UNDECIDED: Final = 0.25
+"""Share of the cells around a question that may be undecided; chosen on 120 cells drawn with seed 11."""
 _OPEN: Final = (UNDECIDED, "invalid", NOT_RUN)
 
 _ALIKE: Final = {
@@ -492,7 +495,7 @@ def _least_percent(of: AtlasAnswer) -> float:
 
 
 def _agreed(known: AtlasAnswer) -> AtlasAnswer:
-    """Return the answer with the verdict that all its neighbours have; not known where they have none."""
+    """Return the answer with the verdict of its neighbours, of which `_MOST_UNDECIDED` may be undecided."""
     found = known.neighbours
     words = {row.verdict for row in found}
     trials = sum(row.trials for row in found)
@@ -502,15 +505,21 @@ def _agreed(known: AtlasAnswer) -> AtlasAnswer:
             return replace(known, why=f"the cell is {word or _NOT_YET}")
         return replace(known, word=word, why=f"the cell was measured ({trials} trials)", sure=found[0].sure)
     of = f"{len(found)} neighbouring cells"
+    number = Counter(row.verdict for row in found)
     for word in reversed(_OPEN):
-        if number := sum(row.verdict == word for row in found):
+        most = len(found) * _MOST_UNDECIDED if word == UNDECIDED else 0
+        if number[word] > most:
             return replace(
-                known, why=f"neighbouring cells that are {word or _NOT_YET}: {number} of {len(found)}"
+                known, why=f"neighbouring cells that are {word or _NOT_YET}: {number[word]} of {len(found)}"
             )
-    if len(words) > 1:
-        return replace(known, why=f"{of} disagree: {', '.join(sorted(words))}")
-    why = f"all {of} agree ({trials} trials)"
-    return replace(known, word=words.pop(), why=why, sure=all(row.sure for row in found))
+    decided = words - {UNDECIDED}
+    if len(decided) > 1:
+        return replace(known, why=f"{of} disagree: {', '.join(sorted(decided))}")
+    if undecided := number[UNDECIDED]:
+        why = f"{len(found) - undecided} of {of} agree, the others are undecided ({trials} trials)"
+    else:
+        why = f"all {of} agree ({trials} trials)"
+    return replace(known, word=decided.pop(), why=why, sure=not undecided and all(row.sure for row in found))
 
 
 _NOT_YET: Final = "not run yet"

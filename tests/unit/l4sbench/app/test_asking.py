@@ -96,13 +96,22 @@ def test_the_largest_buffer_of_a_point_stands_for_larger_ones() -> None:
     ("verdict", "why"),
     [
         ("l4s-starved", "4 neighbouring cells disagree: l4s-starved, ok"),
-        ("undecided", "neighbouring cells that are undecided: 1 of 4"),
+        ("invalid", "neighbouring cells that are invalid: 1 of 4"),
         ("", "neighbouring cells that are not run yet: 1 of 4"),
     ],
 )
 def test_neighbours_that_do_not_agree_are_not_known(verdict: str, why: str) -> None:
     found = atlas(row(FQ, 100, 10, 1, verdict)).ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms")
     assert (found.word, found.why) == (NOT_KNOWN, why)
+
+
+def test_a_quarter_of_the_neighbours_may_be_undecided() -> None:
+    one, other = row(FQ, 100, 10, 1, "undecided"), row(FQ, 10, 10, 1, "undecided")
+    found = atlas(one).ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms")
+    assert (found.word, found.sure) == ("ok", False)
+    assert found.why == "3 of 4 neighbouring cells agree, the others are undecided (12 trials)"
+    found = atlas(one, other).ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms")
+    assert (found.word, found.why) == (NOT_KNOWN, "neighbouring cells that are undecided: 2 of 4")
 
 
 def test_a_question_outside_of_the_plane_is_not_known() -> None:
