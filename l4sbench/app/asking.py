@@ -273,20 +273,20 @@ class _Plane:
         wider = (row for row in rows if row.buffer_bdp <= buffer_bdp <= row.buffer_to_bdp)
         return next(own, None) or next(wider, None)
 
-    def around(self, question: AtlasQuestion) -> tuple[AtlasCell, ...] | str:
-        """Return the cells around a question, or the reason why it is outside of the plane."""
+    def around(self, question: AtlasQuestion) -> tuple[tuple[AtlasCell, ...], str]:
+        """Return the cells around a question, nearest first, and why it is outside of the plane, if it is."""
         place = (question.rate.mbps, question.rtt.ms, question.buffer_bdp)
         box: list[list[float]] = []
         for name, value, grid in zip(_AXES, place, self.grids, strict=True):
             if not grid[0] <= value <= grid[-1]:
                 ends = f"{grid[0]:g} to {grid[-1]:g} {_UNITS[name]}"
-                return f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
+                return (), f"{name} {value:g} {_UNITS[name]} is outside of {ends}"
             box.append(_around(value, grid))
         corners = [self.at(*corner) for corner in itertools.product(*box)]
-        found = tuple(dict.fromkeys(row for row in corners if row is not None))
-        if not found or None in corners:
-            return "no buffer of this size near this point holds two packets, so the atlas leaves it out"
-        return found
+        found = {row: _distance(question, row) for row in corners if row is not None}
+        whole = found and None not in corners
+        why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
+        return tuple(sorted(found, key=lambda row: found[row])), "" if whole else why
 
 
 @dataclass(frozen=True)
@@ -437,23 +437,15 @@ class Atlas:
     def covers(self, question: AtlasQuestion) -> bool:
         """Return True if the question is within the plane of its queue and flows, run or not."""
         plane = self._columns.get(question.column)
-        return plane is not None and not isinstance(plane.around(question), str)
+        return plane is not None and not plane.around(question)[1]
 
     def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
-        corners = self._columns[question.column].around(question)
-        if isinstance(corners, str):
-            return AtlasAnswer(question, NOT_KNOWN, corners)
-        found = sorted(corners, key=lambda row: _distance(question, row))
-        return _agreed(
-            AtlasAnswer(
-                question,
-                NOT_KNOWN,
-                "",
-                neighbours=tuple(found),
-                distance=_distance(question, found[0]),
-                old=any(map(self._is_old, found)),
-            )
-        )
+        found, why = self._columns[question.column].around(question)
+        known = AtlasAnswer(question, NOT_KNOWN, why, neighbours=found)
+        if why:
+            return known
+        distance, old = _distance(question, found[0]), any(map(self._is_old, found))
+        return _agreed(replace(known, distance=distance, old=old))
 
     @cached_property
     def _sources(self) -> AtlasSources:
