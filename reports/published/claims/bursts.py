@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from reports.published.claims.arrivals import arrivals
 from reports.published.claims.samples import names_asked
 from reports.result.stats import needed
 
@@ -36,16 +37,10 @@ def bursts(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     found = tables.trials.filter(pl.col("status") == "ok")
     if not names_asked(BURSTS, asked):
         return found.select(*_KEY, *(pl.lit(None, pl.Float64).alias(name) for name in BURSTS))
-    warmup = pl.col("warmup_s") if "warmup_s" in found.columns else pl.lit(0.0)
-    trials = found.select(*_KEY, "rate_mbps", (warmup.fill_null(0.0) * 1000).alias("warmup_ms"))
-    own = pl.lit(value=True) if group == "all" else pl.col("group") == group
     took = pl.col("ip_bytes") * 8 / 1000 / pl.col("rate_mbps")
     arrived = (
-        tables.scan("packets")
-        .filter(own)
-        .select(*_FLOW, "t_ms", "ip_bytes")
-        .join(trials.lazy(), on=_KEY)
-        .filter(pl.col("t_ms") >= pl.col("warmup_ms"))
+        arrivals(tables, group, "rate_mbps")
+        .select(*_FLOW, "t_ms", "ip_bytes", "rate_mbps")
         .sort(*_FLOW, "t_ms")
         .with_columns(took.alias("took_ms"))
         .collect()
@@ -57,4 +52,4 @@ def bursts(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     each = lengths.group_by(_KEY).agg(
         pl.when(enough).then(pl.col("took_ms").quantile(0.99, "lower")).alias("burst_p99_ms")
     )
-    return trials.select(_KEY).join(each, on=_KEY, how="left")
+    return found.select(_KEY).join(each, on=_KEY, how="left")

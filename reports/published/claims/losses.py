@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from reports.published.claims.arrivals import arrivals
 from reports.published.claims.samples import names_asked
 
 if TYPE_CHECKING:
@@ -35,25 +36,15 @@ def losses(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     found = tables.trials.filter(pl.col("status") == "ok")
     if not names_asked(LOSSES, asked):
         return found.select(*_KEY, *(pl.lit(None, pl.Float64).alias(name) for name in LOSSES))
-    warmup = pl.col("warmup_s") if "warmup_s" in found.columns else pl.lit(0.0)
-    trials = found.select(*_KEY, "rtt_ms", (warmup.fill_null(0.0) * 1000).alias("warmup_ms"))
-    own = pl.lit(value=True) if group == "all" else pl.col("group") == group
-    packets = tables.scan("packets").filter(own)
+    packets = arrivals(tables, group, "rtt_ms")
     flows = packets.group_by(_KEY).agg(pl.col("flow").n_unique().alias("flows")).collect()
-    lost = (
-        packets.filter("lost")
-        .select(*_KEY, "flow", "t_ms")
-        .join(trials.lazy(), on=_KEY)
-        .filter(pl.col("t_ms") >= pl.col("warmup_ms"))
-        .sort(*_KEY, "t_ms")
-        .collect()
-    )
+    lost = packets.filter("lost").select(*_KEY, "flow", "t_ms", "rtt_ms").sort(*_KEY, "t_ms").collect()
     events = [
         (*key, len(losing))
         for key, drops in lost.partition_by(_KEY, as_dict=True).items()
         for losing in _events(drops.select("flow", "t_ms").iter_rows(), drops["rtt_ms"][0])
     ]
-    schema = {name: trials.schema[name] for name in _KEY} | {"losing": pl.Int64()}
+    schema = {name: found.schema[name] for name in _KEY} | {"losing": pl.Int64()}
     share = pl.when(pl.col("flows") > 1).then(pl.col("losing") / pl.col("flows") * 100)
     each = (
         pl.DataFrame(events, schema=schema, orient="row")
@@ -61,7 +52,7 @@ def losses(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
         .group_by(_KEY)
         .agg(share.mean().alias("synchronised_percent"))
     )
-    return trials.select(_KEY).join(each, on=_KEY, how="left")
+    return found.select(_KEY).join(each, on=_KEY, how="left")
 
 
 def _events(drops: Iterable[tuple[str, float]], lasts_ms: float) -> Iterator[set[str]]:
