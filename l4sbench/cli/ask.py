@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from l4sbench.app.atlas import AtlasCell, AtlasInterval
 
 _STYLES: Final = {"ok": "green", "not known": "yellow"}
-_IMAGES: Final = ("svg", "png", "pdf")
+_IMAGES: Final = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 _ASKED: Final = (
     ("aqm", "queue (such as fq-codel): ", ""),
     ("rate", "rate of the link (such as 50mbit): ", ""),
@@ -97,10 +97,9 @@ def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
 
 
 def _write_map(atlas: Atlas, file: Path, words: list[str]) -> int:
-    form = file.suffix.removeprefix(".")
     if words:
         raise InputError("--map shows the whole atlas and takes no question")
-    if form not in _IMAGES:
+    if (form := _IMAGES.get(file.suffix)) is None:
         raise InputError(f"{file.name} does not end like an image", f"choose from {', '.join(_IMAGES)}")
     return _write(file, atlas.map(form))
 

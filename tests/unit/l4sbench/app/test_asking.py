@@ -245,7 +245,7 @@ def test_the_map_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["ask", "--map", str(file), "aqm=fq-codel"]) == 2
     assert "--map shows the whole atlas and takes no question" in capsys.readouterr().err
     assert main(["ask", "--map", "atlas.gif"]) == 2
-    assert "atlas.gif does not end like an image; choose from svg, png, pdf" in capsys.readouterr().err
+    assert "atlas.gif does not end like an image; choose from .svg, .png, .pdf" in capsys.readouterr().err
 
 
 def test_the_page_says_at_a_cell_what_to_set_instead() -> None:
