@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.published.claims.samples import names_asked
+from reports.published.claims.selections import names_asked, of_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -79,16 +79,12 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     return found.with_columns(missing).select(*_KEY, *FIELDS)
 
 
-def _of(group: str) -> pl.Expr:
-    return pl.lit(value=True) if group == "all" else pl.col("group") == group
-
-
 def _sent(tables: RunTables, group: str) -> pl.DataFrame:
     is_ect1 = pl.col("ecn") == "ect1"
     unlawful = (pl.col("ecn") == "not-ect") & pl.col("marked").fill_null(value=False)
     return (
         tables.scan("packets")
-        .filter(_of(group))
+        .filter(of_group(group))
         .group_by(_KEY)
         .agg(
             (is_ect1.filter(~pl.col("retransmit")).mean() * 100).alias("ect1_percent"),
@@ -103,7 +99,7 @@ def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     marked = pl.col("ce_packets").sum()
     reported = pl.when(marked > 0).then(pl.col("ace_packets").sum() / marked * 100)
     found = (
-        tables.accecn.filter(_of(group))
+        tables.accecn.filter(of_group(group))
         .group_by(_KEY)
         .agg(
             reported.alias("ce_counted_percent"),
@@ -118,7 +114,7 @@ def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     )
     counted = pl.col("delivered_ce_packets")
     senders = (
-        tables.flows.filter(_of(group))
+        tables.flows.filter(of_group(group))
         .join(whole.select(_KEY), on=_KEY)
         .group_by(_KEY)
         .agg(pl.when(counted.null_count() == 0).then(counted.sum()).alias("taken"))
@@ -133,7 +129,10 @@ def _coupled(tables: RunTables, group: str) -> pl.DataFrame:
     packets, marked, lost = (pl.col(f"{name}_packets").sum() for name in ("data", "ce", "lost"))
     sides = [
         tables.packet_flows.filter(which).group_by(_KEY).agg((signalled / packets).alias(name))
-        for name, which, signalled in (("own", _of(group), marked), ("others", ~_of(group), marked + lost))
+        for name, which, signalled in (
+            ("own", of_group(group), marked),
+            ("others", ~of_group(group), marked + lost),
+        )
     ]
     factor = pl.when(pl.col("others") > 0).then(pl.col("own") / pl.col("others").sqrt())
     return sides[0].join(sides[1], on=_KEY).select(*_KEY, factor.alias("coupling_factor"))
@@ -145,7 +144,7 @@ def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
     unmarked = ~pl.col("marked").fill_null(value=False)
     runs = (
         tables.scan("packets")
-        .filter(_of(group))
+        .filter(of_group(group))
         .select(*flow, "packet", waited.fill_null(value=False).alias("waited"), unmarked.alias("unmarked"))
         .sort(*flow, "packet")
         .collect()
@@ -165,7 +164,7 @@ def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
 
 
 def _changed(tables: RunTables, group: str) -> pl.DataFrame:
-    forward = tables.codepoints.filter(_of(group) & (pl.col("direction") == "forward"))
+    forward = tables.codepoints.filter(of_group(group) & (pl.col("direction") == "forward"))
     sides = [
         forward.filter(pl.col("place") == place).group_by(_KEY).agg(pl.col(_CODEPOINTS).sum())
         for place in ("before", "behind")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.published.claims.arrivals import arrivals
-from reports.published.claims.samples import names_asked
+from reports.published.claims.selections import arrivals, names_asked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

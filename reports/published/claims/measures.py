@@ -12,7 +12,8 @@ from reports.published.claims.bursts import BURSTS, bursts
 from reports.published.claims.courses import COURSES, courses
 from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
-from reports.published.claims.samples import SAMPLES, names_asked, samples
+from reports.published.claims.samples import SAMPLES, samples
+from reports.published.claims.selections import names_asked, of_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -82,9 +83,6 @@ MEASURES: Final[Mapping[str, str]] = {
 }
 """Measures of a flow group in a trial, with their names in tables."""
 
-ALL: Final = "all"
-"""The flows of every group as one group."""
-
 
 def measures(
     tables: RunTables, group: str = "l4s", asked: Collection[str] = (), windows: Windows | None = None
@@ -106,7 +104,7 @@ def measures(
     factors = [*own, *tables.factors]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
     goodput = pl.col("goodput_mbps")
-    mine = pl.lit(value=True) if group == ALL else pl.col("group") == group
+    mine = of_group(group)
     every = tables.flows.group_by(own).agg(
         pl.len().alias("all_flows"), _jain(goodput).alias("jain_all"), goodput.sum().alias("all_mbps")
     )

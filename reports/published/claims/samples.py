@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from reports.published.claims.selections import names_asked, of_group, valid_trials
 from reports.result.connections import begun, responsiveness, slowdowns
 from reports.result.stats import needed
 
@@ -131,9 +132,7 @@ def samples(
     - `first_window_lost_percent`, `second_window_lost_percent`: of the packets that arrive in a window; null
       without captures.
     """
-    stated = pl.col("warmup_s") if "warmup_s" in tables.trials.columns else pl.lit(0.0)
-    ended = tables.trials.filter(pl.col("status") == "ok")
-    trials = ended.select(*_KEY, (stated.fill_null(0.0) * 1000).alias("warmup_ms"))
+    trials = valid_trials(tables)
     found = trials.select(_KEY)
     parts = (
         (_FIRST, _first_segments),
@@ -156,22 +155,13 @@ def samples(
     return found.with_columns(missing).select(*_KEY, *SAMPLES)
 
 
-def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
-    """Return True if any of the names is asked for."""
-    return not set(names).isdisjoint(asked)
-
-
-def _of(group: str) -> pl.Expr:
-    return pl.lit(value=True) if group == "all" else pl.col("group") == group
-
-
 def _schema(trials: pl.DataFrame, names: Collection[str]) -> dict[str, pl.DataType]:
     return {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64())
 
 
 def _flows(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     """Return start, end and warm-up of the group's flows, in ms from the start instant."""
-    starts = tables.flows.filter(_of(group)).join(trials, on=_KEY)
+    starts = tables.flows.filter(of_group(group)).join(trials, on=_KEY)
     return starts.select(
         *_FLOW,
         "start_ms",
@@ -270,7 +260,7 @@ def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFra
 def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     per_s = pl.col("delivered_ce_packets").sum() / pl.col("seconds").sum()
     each = (
-        tables.intervals.filter(_of(group) & ~pl.col("warmup"))
+        tables.intervals.filter(of_group(group) & ~pl.col("warmup"))
         .join(trials, on=_KEY)
         .group_by(_FLOW)
         .agg((per_s * pl.col("srtt_ms").mean() / 1000).alias("marks_per_rtt"))
@@ -306,7 +296,7 @@ def _outage(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame
 
 
 def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    own = begun(tables).filter(_of(group)).join(trials, on=_KEY)
+    own = begun(tables).filter(of_group(group)).join(trials, on=_KEY)
     payload, took = pl.col("payload_bytes"), pl.col("response_ms")
     return own.group_by(_KEY).agg(
         pl.col("handshake_ms").median().alias("handshake_p50_ms"),
@@ -319,8 +309,8 @@ def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.Data
 
 def _per_group(measured: Callable[[RunTables], pl.DataFrame]) -> Callable[..., pl.DataFrame]:
     def measure(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-        of_group = measured(tables).filter(_of(group)).drop("group")
-        return trials.select(_KEY).join(of_group, on=_KEY)
+        own = measured(tables).filter(of_group(group)).drop("group")
+        return trials.select(_KEY).join(own, on=_KEY)
 
     return measure
 
@@ -329,7 +319,7 @@ def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
     """Return the group's goodput over the seconds that lie within each window, and the harm."""
     starts = tables.flows.select(*_FLOW, "start_ms")
     seconds = (
-        tables.intervals.filter(_of(group))
+        tables.intervals.filter(of_group(group))
         .join(starts, on=_FLOW)
         .with_columns(((pl.col("start_ms") + pl.col("t_ms")) / 1000).alias("end_s"))
         .select(*_FLOW, "end_s", (pl.col("end_s") - pl.col("seconds")).alias("begin_s"), "goodput_mbps")
@@ -347,7 +337,7 @@ def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
 
 def _lost(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
     """Return the share of the group's packets that the queue drops in each window."""
-    arrived = tables.scan("packets").filter(_of(group))
+    arrived = tables.scan("packets").filter(of_group(group))
     at_s, shares = pl.col("t_ms") / 1000, []
     for name, window in zip(_LOST, windows, strict=True):
         within = (at_s >= window.from_s) & (at_s < window.to_s)

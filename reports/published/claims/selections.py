@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Selections that measures begin with: those asked for, a group's rows, valid trials, packets that arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from reports.result.load import RunTables
+
+ALL: Final = "all"
+"""The flows of every group as one group."""
+
+_KEY: Final = ("cell", "trial")
+
+
+def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
+    """Return True if any of the names is asked for."""
+    return not set(names).isdisjoint(asked)
+
+
+def of_group(group: str) -> pl.Expr:
+    """Return which rows are a group's; group `ALL` has all."""
+    return pl.lit(value=True) if group == ALL else pl.col("group") == group
+
+
+def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:
+    """Return `cell`, `trial`, these columns and `warmup_ms` of every valid trial."""
+    valid = tables.trials.filter(pl.col("status") == "ok")
+    warmup_s = pl.col("warmup_s") if "warmup_s" in valid.columns else pl.lit(0.0)
+    return valid.select(*_KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
+
+
+def arrivals(tables: RunTables, group: str, *of_trial: str) -> pl.LazyFrame:
+    """Return the packets of a group that arrive after the warm-up of valid trials.
+
+    The columns are those of table `packets`, and those of table `trials` that are named.
+    """
+    packets = tables.scan("packets").filter(of_group(group))
+    trials = valid_trials(tables, *of_trial).lazy()
+    return packets.join(trials, on=_KEY).filter(pl.col("t_ms") >= pl.col("warmup_ms")).drop("warmup_ms")
