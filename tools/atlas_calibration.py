@@ -84,16 +84,8 @@ def _entry(question: AtlasQuestion, atlas: Atlas) -> Mapping[str, object]:
 def _draw(args: argparse.Namespace) -> None:
     atlas, file = Atlas.load(), Path(args.file)
     rates, rtts = ([getattr(row, name) for row in atlas.cells] for name in ("rate_mbps", "rtt_ms"))
-    rate = (
-        _Limits(*(Rate.parse(text).mbps for text in args.rate))
-        if args.rate
-        else _Limits(min(rates), max(rates))
-    )
-    rtt = (
-        _Limits(*(Duration.parse(text).ms for text in args.rtt))
-        if args.rtt
-        else _Limits(min(rtts), max(rtts))
-    )
+    rate = _Limits(*([one.mbps for one in args.rate] or (min(rates), max(rates))))
+    rtt = _Limits(*([one.ms for one in args.rtt] or (min(rtts), max(rtts))))
     drawn = _drawn(atlas, random.Random(args.seed), rate, rtt)  # noqa: S311  (no secrets)
     entries = [f"  - {json.dumps(_entry(next(drawn), atlas))}\n" for _ in range(args.cells)]
     file.write_text(_HEAD.format(name=file.stem, seed=args.seed) + "".join(entries), encoding="utf-8")
@@ -147,8 +139,8 @@ def main() -> None:
     draw.add_argument("file", metavar="FILE")
     draw.add_argument("--seed", type=int, required=True)
     draw.add_argument("--cells", type=int, default=300)
-    draw.add_argument("--rate", nargs=2, metavar=("LOW", "HIGH"))
-    draw.add_argument("--rtt", nargs=2, metavar=("LOW", "HIGH"))
+    draw.add_argument("--rate", nargs=2, type=Rate.parse, default=(), metavar=("LOW", "HIGH"))
+    draw.add_argument("--rtt", nargs=2, type=Duration.parse, default=(), metavar=("LOW", "HIGH"))
     draw.set_defaults(does=_draw)
     score = commands.add_parser("score")
     score.add_argument("file", metavar="FILE")

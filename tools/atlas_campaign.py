@@ -18,21 +18,21 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.app.atlas import MATRICES, UNDECIDED, AtlasCell, AtlasSources, read_atlas, shipped
-from l4sbench.catalog import Catalog
+from l4sbench.app.asking import Atlas
+from l4sbench.app.atlas import MATRICES, UNDECIDED, AtlasCell, shipped
 from l4sbench.disk import assets
 from l4sbench.matrix import Matrix
 
 if TYPE_CHECKING:
+    from l4sbench.catalog import Catalog
     from l4sbench.text.units import Duration, Rate
 
 _TRIALS = 3
-_MOST = 10  # as matrices/atlas.yaml has it
 _TABLE = Path(__file__).with_name("atlas_table.py")
 
 
@@ -49,22 +49,20 @@ class _Point:
         return f"{self.matrix} at {self.rate} and {self.rtt}"
 
 
-def _done(rows: Sequence[AtlasCell], catalog: Catalog, *, sure: bool) -> frozenset[str]:
-    """Return the cells with enough trials of the kernel, the modules and the wire of now."""
-    sources = AtlasSources(catalog)
-    return frozenset(
+def _points(
+    name: str, filters: Sequence[str], current: Sequence[AtlasCell], catalog: Catalog, *, sure: bool
+) -> Counter[_Point]:
+    """Return the points of a matrix with cells that lack trials of now, and how many these are."""
+    matrix = Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog)
+    of_undecided = matrix.trials.max if sure else _TRIALS
+    done = {
         row.cell
-        for row in rows
-        if row.trials + row.left_out >= (_MOST if sure and row.verdict == UNDECIDED else _TRIALS)
-        and sources.made(row)
-    )
-
-
-def _points(name: str, filters: Sequence[str], done: Container[str], catalog: Catalog) -> Counter[_Point]:
-    """Return the points of a matrix with cells to run, and how many these are."""
+        for row in current
+        if row.trials + row.left_out >= (of_undecided if row.verdict == UNDECIDED else _TRIALS)
+    }
     return Counter(
-        _Point(cell.rate.mbps * (cell.warmup.s + cell.duration.s), name, cell.rate, cell.rtt)
-        for cell in Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog).select(filters).asked
+        _Point(cell.rate.mbps * cell.length.s, name, cell.rate, cell.rtt)
+        for cell in matrix.select(filters).asked
         if cell.id not in done
     )
 
@@ -87,12 +85,11 @@ def main() -> None:
     parser.add_argument("--jobs", metavar="N", type=int)
     parser.add_argument("--sure", action="store_true")
     parser.add_argument("--points", metavar="N", type=int)
-    args = parser.parse_args()
-    catalog = Catalog.load()
-    done = _done(read_atlas(args.output), catalog, sure=args.sure)
+    args = parser.parse_intermixed_args()  # filters may follow options
+    atlas = Atlas.load(args.output)
     points: Counter[_Point] = Counter()
     for name in args.matrix or MATRICES:
-        points += _points(name, args.filters, done, catalog)
+        points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
         print(f"{cells} cells of {point}", flush=True)

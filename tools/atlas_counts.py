@@ -16,8 +16,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from l4sbench.app.asking import Atlas
-from l4sbench.app.atlas import AtlasSources
 from l4sbench.text.units import Duration, Rate
+from reports.render.words import GLYPHS
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from l4sbench.app.atlas import AtlasCell
 
-_STARVED = {Word.L4S_STARVED: "▼", Word.CLASSIC_STARVED: "▲", Word.BOTH: "◆"}
+_STARVED = (Word.L4S_STARVED, Word.CLASSIC_STARVED, Word.BOTH)
 
 
 def _entry(cells: Iterable[AtlasCell]) -> str:
     words = Counter(Word(cell.verdict) for cell in cells)
     decided = words[Word.OK] + sum(words[word] for word in _STARVED)
-    others = [f"{name}{words[word]}" for word, name in _STARVED.items() if words[word]]
+    others = [f"{GLYPHS[word]}{words[word]}" for word in _STARVED if words[word]]
     open_ = words.total() - decided
     text = f"{words[Word.OK]} of {decided}" + (f" ({', '.join(others)})" if others else "")
     return text + (f", {open_} undecided" if open_ else "")
@@ -44,12 +44,11 @@ def main() -> None:
     parser.add_argument("--rtt", nargs=2, type=Duration.parse, default=(Duration(0), Duration(10**12)))
     args = parser.parse_args()
     atlas = Atlas.load()
-    sources = AtlasSources(atlas.catalog)
     (low, high), (near, far) = args.rate, args.rtt
     cells = [
         cell
-        for cell in atlas.cells
-        if sources.made(cell) and low.mbps <= cell.rate_mbps <= high.mbps and near.ms <= cell.rtt_ms <= far.ms
+        for cell in atlas.current
+        if low.mbps <= cell.rate_mbps <= high.mbps and near.ms <= cell.rtt_ms <= far.ms
     ]
     queues, ccs = atlas.catalog.queues, atlas.catalog.congestion_controls
     places: dict[tuple[str, str], list[AtlasCell]] = {}
@@ -64,9 +63,7 @@ def main() -> None:
     print(f"| queue | {' | '.join(columns)} |")
     print("|---" * (len(columns) + 1) + "|")
     for row in rows:
-        entries = [
-            _entry(places.get((row, column), ())) if (row, column) in places else "" for column in columns
-        ]
+        entries = [_entry(places[row, column]) if (row, column) in places else "" for column in columns]
         print(f"| {row} | {' | '.join(entries)} |")
     trials, others = sum(cell.trials for cell in cells), sum(cell.left_out for cell in cells)
     print(f"\n{len(cells)} cells, {trials} valid trials and {others} others")

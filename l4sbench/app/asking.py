@@ -315,6 +315,11 @@ class Atlas:
         """The column whose flows a question means that states none: the first."""
         return self.cells[0].column
 
+    @cached_property
+    def current(self) -> tuple[AtlasCell, ...]:
+        """The cells with trials that the kernel, the modules and the wire of now made."""
+        return tuple(filter(self._sources.made, self.cells))
+
     @property
     def competitors(self) -> tuple[str, ...]:
         """The congestion controls that the usual one competes with, the usual one first."""
@@ -349,7 +354,7 @@ class Atlas:
             InputError: there is no such queue.
         """
         wanted = None if aqm is None else self.catalog.queue(self.catalog.queue_name(aqm)).name
-        return ranking(filter(self._sources.made, self.cells), wanted)
+        return ranking(self.current, wanted)
 
     def page(self) -> str:
         """Return the page of the whole table, with what to set instead at each cell that is not ok."""
@@ -380,11 +385,7 @@ class Atlas:
 
         rule, queues, ccs = load_rule(_RULE), self.catalog.queues, self.catalog.congestion_controls
         flows = replace(self.usual, aqm="", classic="")
-        rows = [
-            row
-            for row in self.cells
-            if self._sources.made(row) and replace(row.column, aqm="", classic="") == flows
-        ]
+        rows = [row for row in self.current if replace(row.column, aqm="", classic="") == flows]
         cells = [
             PlaneCell(
                 rule.row_of(row.column.aqm, queues[row.column.aqm].family),

@@ -34,3 +34,5 @@ def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
     assert not list(runs.glob("*/*"))
     second = ran([*words, "0"])
     assert second.stdout == f"{cells - len(done)} cells of {points - 1} points to run\n"
+    filtered = ran([*words, "0", "rate=1mbit", "rtt=5ms"])
+    assert filtered.stdout == "0 cells of 0 points to run\n"
