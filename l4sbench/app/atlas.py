@@ -13,7 +13,7 @@ import hashlib
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -196,6 +196,7 @@ _INTERVALS: Final = (
 _EACH: Final = ("l4s_each_percent", "classic_each_percent")
 
 
+@cache
 def _names(quantity: str) -> tuple[str, str, str]:
     what, _, unit = quantity.rpartition("_")
     return quantity, f"{what}_low_{unit}", f"{what}_high_{unit}"
