@@ -55,7 +55,7 @@ class _Limits:
 
 def _drawn(atlas: Atlas, random_: random.Random, rate: _Limits, rtt: _Limits) -> Iterator[AtlasQuestion]:
     """Yield questions within the plane without end."""
-    columns = sorted({row.column for row in atlas.cells}, key=str)
+    columns = sorted(atlas.columns, key=str)
     while True:
         place = Rate(round(rate.draw(random_) * 1e6)), Duration(round(rtt.draw(random_) * 1e6))
         question = AtlasQuestion(*place, _Limits(0.5, 8).draw(random_), random_.choice(columns))

@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
@@ -24,7 +24,7 @@ from l4sbench.app.atlas import (
     AtlasCell,
     AtlasColumn,
     AtlasSources,
-    read_atlas,
+    read_columns,
     shipped,
 )
 from l4sbench.app.ranking import Ranking, ranking
@@ -291,9 +291,14 @@ class _Plane:
 
 @dataclass(frozen=True)
 class Atlas:
-    """The table, with what finds cells in it."""
+    """The table, with what finds cells in it.
 
-    cells: tuple[AtlasCell, ...]
+    Attributes:
+        columns: Its rows by queue and flows; a row that is not asked for need not be made.
+        catalog: The queues and congestion controls that questions name.
+    """
+
+    columns: Mapping[AtlasColumn, Sequence[AtlasCell]]
     catalog: Catalog
 
     @classmethod
@@ -306,14 +311,19 @@ class Atlas:
         from l4sbench.catalog import Catalog
 
         file = file or shipped()
-        if not (cells := read_atlas(file)):
+        if not (columns := read_columns(file)):
             raise InputError(f"{file} is a table of the atlas without cells")
-        return cls(cells, Catalog.load())
+        return cls(columns, Catalog.load())
+
+    @cached_property
+    def cells(self) -> tuple[AtlasCell, ...]:
+        """All cells, column by column."""
+        return tuple(itertools.chain.from_iterable(self.columns.values()))
 
     @property
     def usual(self) -> AtlasColumn:
         """The column whose flows a question means that states none: the first."""
-        return self.cells[0].column
+        return next(iter(self.columns))
 
     @cached_property
     def current(self) -> tuple[AtlasCell, ...]:
@@ -323,9 +333,8 @@ class Atlas:
     @property
     def competitors(self) -> tuple[str, ...]:
         """The congestion controls that the usual one competes with, the usual one first."""
-        return tuple(
-            dict.fromkeys(row.column.classic for row in self.cells if row.column.l4s == self.usual.l4s)
-        )
+        usual = self.usual.l4s
+        return tuple(dict.fromkeys(column.classic for column in self.columns if column.l4s == usual))
 
     def ask(self, *words: str) -> AtlasAnswer:
         """Answer a question (`AtlasQuestion.parse`).
@@ -411,20 +420,22 @@ class Atlas:
 
     def timing(self, question: AtlasQuestion) -> AtlasCell:
         """Return a cell with the duration and the warm-up for the question's round-trip time."""
-        rows = self._columns[question.column].rows
+        rows = self.columns[question.column]
         longer = [row for row in rows if row.rtt_ms >= question.rtt.ms]
         return min(longer, key=lambda row: row.rtt_ms) if longer else max(rows, key=lambda row: row.rtt_ms)
 
+    def _plane(self, column: AtlasColumn) -> _Plane:
+        if column not in self._planes:
+            self._planes[column] = _Plane(tuple(self.columns[column]))
+        return self._planes[column]
+
     @cached_property
-    def _columns(self) -> dict[AtlasColumn, _Plane]:
-        found: dict[AtlasColumn, list[AtlasCell]] = {}
-        for row in self.cells:
-            found.setdefault(row.column, []).append(row)
-        return {column: _Plane(tuple(rows)) for column, rows in found.items()}
+    def _planes(self) -> dict[AtlasColumn, _Plane]:
+        return {}
 
     def _require(self, column: AtlasColumn) -> None:
         """Raise InputError if the table has no such column; name the first part that it lacks."""
-        known = list(self._columns)
+        known = list(self.columns)
         for one in fields(AtlasColumn):
             asked = getattr(column, one.name)
             offered = list(dict.fromkeys(getattr(of, one.name) for of in known))
@@ -437,11 +448,10 @@ class Atlas:
 
     def covers(self, question: AtlasQuestion) -> bool:
         """Return True if the question is within the plane of its queue and flows, run or not."""
-        plane = self._columns.get(question.column)
-        return plane is not None and not plane.around(question)[1]
+        return question.column in self.columns and not self._plane(question.column).around(question)[1]
 
     def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
-        found, why = self._columns[question.column].around(question)
+        found, why = self._plane(question.column).around(question)
         known = AtlasAnswer(question, NOT_KNOWN, why, neighbours=found)
         if why:
             return known
@@ -460,10 +470,10 @@ class Atlas:
         own = question.column
         columns = [
             column
-            for column in self._columns
+            for column in self.columns
             if (column.l4s, column.classic, column.classic_ecn) == (own.l4s, own.classic, own.classic_ecn)
         ]
-        sizes = {question.buffer_bdp, *(size for plane in self._columns.values() for size in plane.grids[2])}
+        sizes = {question.buffer_bdp, *(size for column in columns for size in self._plane(column).grids[2])}
 
         def effort(changed: AtlasQuestion) -> tuple[bool, bool, float]:
             column = changed.column

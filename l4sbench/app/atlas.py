@@ -11,9 +11,11 @@ import csv
 import gzip
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -160,20 +162,13 @@ class AtlasCell:
         Raises:
             LookupError, ValueError: the record is damaged.
         """
-        step = record["min_qlen_step"]
         amounts: dict[str, Any] = {name: float(record[name]) for name in _NUMBERS}
         amounts |= {name: _interval(record, name) for name in _INTERVALS}
         amounts |= {name: tuple(map(float, record[name].split())) for name in _EACH}
         return cls(
             matrix=record["matrix"],
             cell=record["cell"],
-            column=AtlasColumn(
-                record["aqm"],
-                int(step) if step else None,
-                record["l4s"],
-                record["classic"],
-                record["classic_ecn"],
-            ),
+            column=_column(*(record[one.name] for one in fields(AtlasColumn))),
             trials=int(record["trials"]),
             left_out=int(record["left_out"]),
             verdict=record["verdict"],
@@ -194,6 +189,10 @@ _INTERVALS: Final = (
     "utilisation_percent",
 )
 _EACH: Final = ("l4s_each_percent", "classic_each_percent")
+
+
+def _column(aqm: str, min_qlen_step: str, l4s: str, classic: str, classic_ecn: str) -> AtlasColumn:
+    return AtlasColumn(aqm, int(min_qlen_step) if min_qlen_step else None, l4s, classic, classic_ecn)
 
 
 @cache
@@ -232,12 +231,72 @@ def read_atlas(file: Path) -> tuple[AtlasCell, ...]:
     Raises:
         InputError: the file is missing or damaged.
     """
+    with _damage_of(file):
+        names, *records = _records(file) or [[]]
+        return tuple(_cell(names, record) for record in records)
+
+
+def read_columns(file: Path) -> AtlasColumns:
+    """Return the rows of a table by column.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    with _damage_of(file):
+        names, *records = _records(file) or [[]]
+        found: dict[AtlasColumn, list[list[str]]] = {}
+        if records:
+            of = itemgetter(*(names.index(one.name) for one in fields(AtlasColumn)))
+            alike: dict[tuple[str, ...], list[list[str]]] = {}
+            for record in records:
+                alike.setdefault(of(record), []).append(record)
+            found = {_column(*texts): rows for texts, rows in alike.items()}
+    return AtlasColumns(file, names, found)
+
+
+class AtlasColumns(Mapping[AtlasColumn, tuple[AtlasCell, ...]]):
+    """The rows of a table by column, made when a column is asked for, as an answer needs few of them."""
+
+    def __init__(self, file: Path, names: Sequence[str], records: Mapping[AtlasColumn, list[list[str]]]):
+        self._file, self._names, self._records = file, names, records
+        self._made: dict[AtlasColumn, tuple[AtlasCell, ...]] = {}
+
+    def __getitem__(self, column: AtlasColumn) -> tuple[AtlasCell, ...]:
+        """Return the rows of a column.
+
+        Raises:
+            KeyError: the table has no such column.
+            InputError: a row of it is damaged.
+        """
+        if column not in self._made:
+            records = self._records[column]
+            with _damage_of(self._file):
+                self._made[column] = tuple(_cell(self._names, record) for record in records)
+        return self._made[column]
+
+    def __iter__(self) -> Iterator[AtlasColumn]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+def _records(file: Path) -> list[list[str]]:
+    with gzip.open(file) as packed:
+        content = packed.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InputError(f"{file} is larger than {_MOST_BYTES} bytes")
+    return list(csv.reader(io.StringIO(content.decode())))
+
+
+def _cell(names: Sequence[str], record: Sequence[str]) -> AtlasCell:
+    return AtlasCell.of_record(dict(zip(names, record, strict=True)))
+
+
+@contextmanager
+def _damage_of(file: Path) -> Iterator[None]:
     try:
-        with gzip.open(file) as packed:
-            content = packed.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise InputError(f"{file} is larger than {_MOST_BYTES} bytes")
-        return tuple(map(AtlasCell.of_record, csv.DictReader(io.StringIO(content.decode()))))
+        yield
     except (OSError, EOFError, LookupError, ValueError, TypeError, csv.Error) as error:
         raise InputError(f"{file} is not a valid table of the atlas: {error}") from error
 

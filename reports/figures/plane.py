@@ -124,7 +124,7 @@ def _panel(
             "ink": ink(tile.ground),
             "cells": tile.cells,
         }
-        for (rate, rtt), words in points.items()
+        for (rate, rtt), words in sorted(points.items())
         for tile in [tile_of(words)]
     ]
     shown = [f"{rate:g}" for rate in sorted(rates, reverse=True)]

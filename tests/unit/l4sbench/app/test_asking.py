@@ -64,10 +64,18 @@ def plane(column: AtlasColumn, verdict: str = "ok") -> Iterator[AtlasCell]:
                 yield row(column, rate, rtt, size, verdict)
 
 
+def atlas_of(*cells: AtlasCell) -> Atlas:
+    columns = {
+        column: [one for one in cells if one.column == column]
+        for column in dict.fromkeys(one.column for one in cells)
+    }
+    return Atlas(columns, CATALOG)
+
+
 def atlas(*cells: AtlasCell) -> Atlas:
     """Return an atlas of FQ-CoDel, ok everywhere but for the cells that are given."""
     rows = {one.cell: one for one in (*plane(FQ), *cells)}
-    return Atlas(tuple(rows.values()), CATALOG)
+    return atlas_of(*rows.values())
 
 
 def test_neighbours_that_agree_give_the_verdict_and_its_certainty() -> None:
@@ -86,9 +94,7 @@ def test_a_question_on_a_cell_has_no_other_neighbour() -> None:
 
 def test_the_largest_buffer_of_a_point_stands_for_larger_ones() -> None:
     large = row(FIFO, 10, 10, 8, "")
-    found = Atlas((*plane(FQ), *plane(FIFO), large), CATALOG).ask(
-        "aqm=fifo", "rate=100mbit", "rtt=10ms", "buffer=8"
-    )
+    found = atlas_of(*plane(FQ), *plane(FIFO), large).ask("aqm=fifo", "rate=100mbit", "rtt=10ms", "buffer=8")
     assert (found.word, found.distance) == ("ok", 1.0)
 
 
@@ -202,6 +208,18 @@ def test_a_damaged_table_is_an_error(content: bytes, tmp_path: Path) -> None:
             Atlas.load(file)
 
 
+def test_damage_of_a_row_is_an_error_of_the_questions_that_need_it(tmp_path: Path) -> None:
+    file = tmp_path / "atlas.csv.gz"
+    write_atlas((*plane(FQ), *plane(FIFO)), file)
+    content = gzip.decompress(file.read_bytes())
+    file.write_bytes(
+        gzip.compress(content.replace(b"fifo,,prague,cubic,off,10,", b"fifo,,prague,cubic,off,ten,", 1))
+    )
+    assert Atlas.load(file).ask("fq-codel", "10mbit", "10ms").word == "ok"
+    with pytest.raises(InputError, match=r"atlas\.csv\.gz is not a valid table of the atlas"):
+        Atlas.load(file).ask("fifo", "10mbit", "10ms")
+
+
 def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
     question = AtlasQuestion.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG, FQ)
     changes = changes_of(question, atlas().timing(question))
@@ -229,7 +247,7 @@ def test_the_whole_atlas_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_the_map_counts_the_cells_of_each_family_that_are_of_now() -> None:
     bbr, step = replace(FIFO, classic="bbr1"), replace(FQ, classic_ecn="classic")
     own = [*plane(FIFO, "l4s-starved"), *plane(bbr), *plane(step), replace(next(plane(bbr)), wire="old")]
-    image = Atlas((*plane(FQ), *own), CATALOG).map("svg").decode()
+    image = atlas_of(*plane(FQ), *own).map("svg").decode()
     assert "24 cells, 72 trials, rule l4sbench1: 16 ok, 8 l4s-starved" in image
     assert "Fair queuing against CUBIC" in image
     assert "Single queue (drop) against BBRv1" in image
