@@ -152,6 +152,30 @@ def test_pieces_do_not_matter(router: Path, monkeypatch: pytest.MonkeyPatch, pie
     assert read_capture(path).equals(whole)
 
 
+def test_a_long_capture_is_read_like_its_parts(router: Path, tmp_path: Path) -> None:
+    whole = gzip.decompress((router / "net-rx.pcap.gz").read_bytes())
+    path = tmp_path / "x.pcap"
+    path.write_bytes(whole[:24] + whole[24:] * 40)
+    assert path.stat().st_size > 3 << 20
+    assert read_capture(path).equals(pl.concat([read_capture(router / "net-rx.pcap.gz")] * 40))
+
+
+@pytest.mark.parametrize("later_s", [0, 5000])
+def test_packets_that_hold_records_are_no_records(cases: Path, tmp_path: Path, later_s: int) -> None:
+    whole = (cases / "pcap" / "net-mid-us.pcap").read_bytes()
+    head, records, one = whole[:24], whole[24:], read_capture(cases / "pcap" / "net-mid-us.pcap")
+    first = 16 + int.from_bytes(records[8:12], "little")
+    size = (first - 16 + 3 * len(records)).to_bytes(4, "little")
+    forged = records[:8] + size + size + records[16:first] + records * 3
+    later = (int.from_bytes(records[:4], "little") + later_s).to_bytes(4, "little")
+    path = tmp_path / "x.pcap"
+    path.write_bytes(head + (records + forged + later + records[4:]) * 15)
+    assert path.stat().st_size > 2 << 20
+    first_ns = pl.when(pl.int_range(pl.len()) == 0).then(later_s * 10**9).otherwise(0)
+    shifted = one.with_columns(pl.col("time_ns") + first_ns)
+    assert read_capture(path).equals(pl.concat([one, one.head(1), shifted] * 15))
+
+
 def test_a_packet_longer_than_any(cases: Path, tmp_path: Path) -> None:
     whole = bytearray((cases / "pcap" / "net-mid-us.pcap").read_bytes())
     whole[24 + 8 : 24 + 12] = (1 << 30).to_bytes(4, "little")
