@@ -14,16 +14,17 @@ are those of the table that ships when they are scored.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from l4sbench.app.asking import NOT_KNOWN, OK, Atlas, AtlasAnswer, AtlasQuestion
+from l4sbench.app.asking import NOT_KNOWN, OK, Atlas, AtlasAnswer, AtlasQuestion, factors_of
 from l4sbench.app.atlas import UNDECIDED
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
@@ -63,31 +64,14 @@ def _drawn(atlas: Atlas, random_: random.Random, rate: _Limits, rtt: _Limits) ->
             yield question
 
 
-def _entry(question: AtlasQuestion, atlas: Atlas) -> Mapping[str, object]:
-    """Return the cell of a question, as an entry of `include`."""
-    column, timing = question.column, atlas.timing(question)
-    step = {} if column.min_qlen_step is None else {"aqm.min_qlen_step": f"{column.min_qlen_step}p"}
-    return {
-        "rate": str(question.rate),
-        "rtt": str(question.rtt),
-        "duration": f"{timing.duration_s:g}s",
-        "warmup": f"{timing.warmup_s:g}s",
-        "aqm": column.aqm,
-        **step,
-        "buffer_bdp": question.buffer_bdp,
-        "l4s.cc": column.l4s,
-        "classic.cc": column.classic,
-        "classic.ecn": column.classic_ecn,
-    }
-
-
 def _draw(args: argparse.Namespace) -> None:
     atlas, file = Atlas.load(), Path(args.file)
     rates, rtts = ([getattr(row, name) for row in atlas.cells] for name in ("rate_mbps", "rtt_ms"))
     rate = _Limits(*([one.mbps for one in args.rate] or (min(rates), max(rates))))
     rtt = _Limits(*([one.ms for one in args.rtt] or (min(rtts), max(rtts))))
     drawn = _drawn(atlas, random.Random(args.seed), rate, rtt)  # noqa: S311  (no secrets)
-    entries = [f"  - {json.dumps(_entry(next(drawn), atlas))}\n" for _ in range(args.cells)]
+    questions = itertools.islice(drawn, args.cells)
+    entries = [f"  - {json.dumps(factors_of(one, atlas.timing(one)))}\n" for one in questions]
     file.write_text(_HEAD.format(name=file.stem, seed=args.seed) + "".join(entries), encoding="utf-8")
 
 

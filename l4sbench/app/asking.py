@@ -89,10 +89,7 @@ class AtlasQuestion:
         Raises:
             InputError: a word is not valid, or the queue, the rate or the round-trip time is missing.
         """
-        stated = dict(_pair(word) for word in words if "=" in word)
-        plain = " ".join(word for word in words if "=" not in word)
-        for key, text in _plain_words(plain, catalog).items():
-            stated.setdefault(key, text)
+        stated = _stated(words, catalog)
         if lacking := [key for key in ("aqm", "rate", "rtt") if key not in stated]:
             example = "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
             raise InputError(f"the question states no {', no '.join(lacking)}", example)
@@ -126,6 +123,12 @@ class AtlasQuestion:
             f"{column.aqm}{step}, {self.buffer_bdp:g} BDP, {self.rate}, {self.rtt}: "
             f"{column.l4s} against {column.classic}{ecn}"
         )
+
+
+def _stated(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
+    """Return what `KEY=VALUE` words and plain words state."""
+    plain = " ".join(word for word in words if "=" not in word)
+    return _plain_words(plain, catalog) | dict(_pair(word) for word in words if "=" in word)
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -356,13 +359,16 @@ class Atlas:
             return found
         return replace(found, instead=self._instead(question))
 
-    def ranking(self, aqm: str | None = None) -> Ranking:
-        """Rank the congestion controls over all cells that are not old, or over those of one queue.
+    def ranking(self, *words: str) -> Ranking:
+        """Rank the congestion controls over all cells that are not old, or over those of the queue stated.
 
         Raises:
-            InputError: there is no such queue.
+            InputError: there is no such queue, or the words state more.
         """
-        wanted = None if aqm is None else self.catalog.queue(self.catalog.queue_name(aqm)).name
+        stated = _stated(words, self.catalog)
+        if stated.keys() - {"aqm"}:
+            raise InputError("--ranking takes no question, but a queue", "for example `--ranking aqm=fifo`")
+        wanted = self.catalog.queue(self.catalog.queue_name(stated["aqm"])).name if stated else None
         return ranking(self.current, wanted)
 
     def page(self) -> str:
@@ -569,16 +575,37 @@ def _changes(old: AtlasQuestion, new: AtlasQuestion) -> Iterator[str]:
         yield f"buffer_bdp={new.buffer_bdp:g}"
 
 
+def factors_of(question: AtlasQuestion, timing: AtlasCell) -> Mapping[str, str | float]:
+    """Return the factors of the question's cell, with the duration of `timing`."""
+    column = question.column
+    step = {} if column.min_qlen_step is None else {"aqm.min_qlen_step": f"{column.min_qlen_step}p"}
+    return {
+        "rate": str(question.rate),
+        "rtt": str(question.rtt),
+        "duration": f"{timing.duration_s:g}s",
+        "warmup": f"{timing.warmup_s:g}s",
+        "aqm": column.aqm,
+        **step,
+        "buffer_bdp": question.buffer_bdp,
+        "l4s.cc": column.l4s,
+        "classic.cc": column.classic,
+        "classic.ecn": column.classic_ecn,
+    }
+
+
 def changes_of(question: AtlasQuestion, timing: AtlasCell) -> tuple[str, ...]:
     """Return the changes (`--set`) of the matrix `atlas` that make it exactly the question's cell."""
-    column = question.column
-    step = "" if column.min_qlen_step is None else f", aqm.min_qlen_step: {column.min_qlen_step}p"
-    path = f"rtt: {question.rtt}, duration: {timing.duration_s:g}s, warmup: {timing.warmup_s:g}s"
+    factors = factors_of(question, timing)
+
+    def axis(*names: str) -> str:
+        point = ", ".join(f"{name}: {factors[name]}" for name in names if name in factors)
+        return f"[{{{point}}}]"
+
     return (
         f"rate={question.rate}",
-        f"path=[{{{path}}}]",
-        f"queue=[{{aqm: {column.aqm}{step}}}]",
+        f"path={axis('rtt', 'duration', 'warmup')}",
+        f"queue={axis('aqm', 'aqm.min_qlen_step')}",
         f"buffer_bdp={question.buffer_bdp:g}",
-        f"competitor=[{{classic.cc: {column.classic}, classic.ecn: '{column.classic_ecn}'}}]",
-        f"l4s.cc={column.l4s}",
+        f"competitor={axis('classic.cc', 'classic.ecn')}",
+        f"l4s.cc={question.column.l4s}",
     )

@@ -114,10 +114,7 @@ def _write(file: Path, content: str | bytes) -> int:
 
 
 def _show_ranking(atlas: Atlas, words: list[str]) -> int:
-    key, _, aqm = (words or [""])[0].partition("=")
-    if len(words) > 1 or key not in {"", "aqm"}:
-        raise InputError("--ranking takes no question, but a queue", "for example `--ranking aqm=fifo`")
-    found = atlas.ranking(aqm or None)
+    found = atlas.ranking(*words)
     if not found.ranked:
         answer("all pairs of congestion controls have no cell in common that has run and is not old")
         return 0

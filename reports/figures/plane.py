@@ -20,6 +20,7 @@ from l4sbench.errors import InputError
 from reports.colours import FAIR, Scale, ink
 from reports.figures.ground import configured, table
 from reports.figures.style import config
+from reports.render.words import GLYPHS
 from reports.result.judging import Word
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ TILE_WIDTH: Final = 44
 TILE_HEIGHT: Final = 30
 _SCALE: Final = Scale(FAIR, (0.0, 1.0), (1.0, 0.0))
 _EMPTY: Final = "#e8e8e8"
-_MARKS: Final = {Word.L4S_STARVED: "\u25bc", Word.CLASSIC_STARVED: "\u25b2", Word.BOTH: "\u25c6"}
+_STARVED: Final = (Word.L4S_STARVED, Word.CLASSIC_STARVED, Word.BOTH)
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,11 @@ class PlaneCell:
 def tile_of(words: Iterable[Word]) -> Tile:
     """Return the tile of the cells of a point with these verdicts."""
     number = Counter(words)
-    starved = {word: number[word] for word in _MARKS if number[word]}
+    starved = {word: number[word] for word in _STARVED if number[word]}
     if {Word.L4S_STARVED, Word.CLASSIC_STARVED} <= starved.keys():
-        mark = _MARKS[Word.BOTH]
+        mark = GLYPHS[Word.BOTH]
     else:
-        mark = _MARKS[max(starved, key=lambda word: starved[word])] if starved else ""
+        mark = GLYPHS[max(starved, key=lambda word: starved[word])] if starved else ""
     return Tile(number[Word.OK], number[Word.OK] + sum(starved.values()), number.total(), mark)
 
 

@@ -90,6 +90,8 @@ def test_the_shipped_table_is_ranked(capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     assert "prague" in printed
     assert "percent of a fair share, means over" in printed
+    assert main(["ask", "--ranking", "DualPI2"]) == 0
+    assert capsys.readouterr().out == printed
     assert main(["ask", "--ranking", "rate=5mbit"]) == 2
     assert "--ranking takes no question, but a queue" in capsys.readouterr().err
     assert main(["ask", "--ranking", "aqm=fqcodel2"]) == 2
