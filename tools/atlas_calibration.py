@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from l4sbench.app.asking import NOT_KNOWN, OK, Atlas, AtlasAnswer, AtlasQuestion, factors_of
+from l4sbench.app.asking import NOT_KNOWN, OK, Atlas, AtlasAnswer
 from l4sbench.app.atlas import UNDECIDED
 from l4sbench.app.prepare import RunOptions, prepare
+from l4sbench.app.question import AtlasQuestion, factors_of
 from l4sbench.app.stored import StoredRun
 from l4sbench.text.units import Duration, Rate
 

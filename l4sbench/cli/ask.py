@@ -189,8 +189,9 @@ def _of(value: AtlasInterval | None) -> str:
 def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
     """Run the question's cell in the lab, and print whether the table was right."""
     from l4sbench.app import api
-    from l4sbench.app.asking import NOT_KNOWN, changes_of
+    from l4sbench.app.asking import NOT_KNOWN
     from l4sbench.app.prepare import RunOptions, prepare
+    from l4sbench.app.question import changes_of
     from l4sbench.cli.progress import run_progress
 
     changes = changes_of(found.question, atlas.timing(found.question))

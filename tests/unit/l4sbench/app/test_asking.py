@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import l4sbench
-from l4sbench.app.asking import NOT_KNOWN, Atlas, AtlasQuestion, changes_of
+from l4sbench.app.asking import NOT_KNOWN, Atlas
 from l4sbench.app.atlas import (
     AtlasCell,
     AtlasColumn,
@@ -24,7 +24,6 @@ from l4sbench.app.atlas import (
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
-from l4sbench.matrix import Matrix
 
 CATALOG = Catalog.load()
 SOURCES = AtlasSources(CATALOG)
@@ -146,21 +145,6 @@ def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
     assert atlas().ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms").instead is None
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("50 Mbit/s, 20 ms, FQ-CoDel (+ECN), 2 BDP",),
-        ("50mbit", "20ms", "fq_codel", "2", "BDP", "against", "CUBIC"),
-        ("Is", "it", "okay", "behind", "fq-codel", "at", "0.05", "gbit/s", "and", "20", "ms", "buffer=2"),
-        ("aqm=fq_codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2"),
-    ],
-)
-def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
-    assert (
-        str(AtlasQuestion.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
-    )
-
-
 NOT_VALID = {
     "rate=50mbit": "the question states no aqm, no rtt; for example `l4sbench ask aqm=fq-codel rate=50mbit",
     "aqm=fq-codel rate=50 rtt=20ms": 'expected a rate such as 100mbit, not "50"; add a unit: bit, kbit, mbit',
@@ -218,16 +202,6 @@ def test_damage_of_a_row_is_an_error_of_the_questions_that_need_it(tmp_path: Pat
     assert Atlas.load(file).ask("fq-codel", "10mbit", "10ms").word == "ok"
     with pytest.raises(InputError, match=r"atlas\.csv\.gz is not a valid table of the atlas"):
         Atlas.load(file).ask("fifo", "10mbit", "10ms")
-
-
-def test_what_is_run_is_exactly_the_cell_of_the_question() -> None:
-    question = AtlasQuestion.parse(("fq-codel", "50mbit", "20ms", "buffer=2"), CATALOG, FQ)
-    changes = changes_of(question, atlas().timing(question))
-    found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
-    assert len(found) == 1
-    cell = found[0]
-    assert (str(cell.rate), str(cell.rtt), cell.aqm, cell.buffer_bdp) == ("50mbit", "20ms", "fq-codel", 2.0)
-    assert (str(cell.duration), cell.get("classic.ecn")) == ("100s", "off")
 
 
 def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:

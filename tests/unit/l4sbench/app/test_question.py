@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The l4sbench authors
+"""Questions to the atlas: how they may be written, and which cell they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from l4sbench.app.atlas import AtlasCell, AtlasColumn
+from l4sbench.app.question import AtlasQuestion, changes_of
+from l4sbench.catalog import Catalog
+from l4sbench.matrix import Matrix
+
+CATALOG = Catalog.load()
+FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("50 Mbit/s, 20 ms, FQ-CoDel (+ECN), 2 BDP",),
+        ("50mbit", "20ms", "fq_codel", "2", "BDP", "against", "CUBIC"),
+        ("Is", "it", "okay", "behind", "fq-codel", "at", "0.05", "gbit/s", "and", "20", "ms", "buffer=2"),
+        ("aqm=fq_codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2"),
+    ],
+)
+def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
+    assert (
+        str(AtlasQuestion.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+    )
+
+
+@pytest.mark.parametrize("step", [None, 2])
+def test_what_is_run_is_exactly_the_cell_of_the_question(step: int | None) -> None:
+    of_step = () if step is None else (f"min_qlen_step={step}p",)
+    question = AtlasQuestion.parse(("dualpi2", "50mbit", "20ms", "buffer=2", *of_step), CATALOG, FQ)
+    timing = AtlasCell("atlas", "", question.column, 100.0, 100.0, 2.0, 8.0, duration_s=100.0, warmup_s=5.0)
+    changes = changes_of(question, timing)
+    found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
+    assert len(found) == 1
+    cell = found[0]
+    assert (str(cell.rate), str(cell.rtt), cell.aqm, cell.buffer_bdp) == ("50mbit", "20ms", "dualpi2", 2.0)
+    assert (str(cell.duration), cell.get("classic.ecn")) == ("100s", "off")
+    assert AtlasQuestion.of(cell) == question
