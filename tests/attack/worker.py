@@ -19,9 +19,13 @@ import resource
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 from tests.attack.hostile import ROOT, Case, make_case, make_run
 from tests.attack.oracle import HANG_S, Ended, objections
+
+FRESH_MB: Final = 60.0
+"""Memory of a process that has begun a command: Python, and what every command loads."""
 
 
 def perform(argv: tuple[str, ...]) -> Ended:
@@ -31,13 +35,14 @@ def perform(argv: tuple[str, ...]) -> Ended:
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
     _forget_peak()
-    began_s = _cpu_s()
+    began_s, left_mb = _cpu_s(), max(_memory_mb("VmRSS") - FRESH_MB, 0.0)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = main(argv)
         except SystemExit as ended:  # --help
             code = ended.code if isinstance(ended.code, int) else 1
-    return Ended(code, _text(out), _text(err), _cpu_s() - began_s, _peak_mb())
+    # memory that earlier commands left resident does not count
+    return Ended(code, _text(out), _text(err), _cpu_s() - began_s, _memory_mb("VmHWM") - left_mb)
 
 
 def _text(stream: io.TextIOWrapper) -> str:
@@ -55,8 +60,9 @@ def _forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def _peak_mb() -> float:
-    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"), re.MULTILINE)
+def _memory_mb(kind: str) -> float:
+    """Return a line of `/proc/self/status`: `VmRSS`, resident memory, or `VmHWM`, its peak."""
+    found = re.search(rf"^{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"), re.MULTILINE)
     return int(found[1]) / 1024 if found else 0.0
 
 
