@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Run the cells that the table of the atlas lacks, or has of older sources, and add them to it.
+"""Run the cells that a table of the atlas lacks, or has of older sources, and add them to it.
 
-    .venv/bin/python tools/atlas_campaign.py RUNS [FILTER ...] [-o FILE] [--matrix NAME] [--jobs N]
+    .venv/bin/python tools/atlas_campaign.py RUNS [FILTER ...] [--table NAME] [-o FILE] [--matrix NAME]
 
 Filters are those of `l4sbench run`, such as `rate=10mbit,30mbit`; all cells count without them. One point of
 the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest bytes to send
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from l4sbench.app.api import run
 from l4sbench.app.asking import Atlas
-from l4sbench.app.atlas import MATRICES, UNDECIDED, AtlasCell, shipped
+from l4sbench.app.atlas import PAIRS, TABLES, UNDECIDED, AtlasCell, shipped
 from l4sbench.cli.progress import run_progress
 from l4sbench.disk import assets
 from l4sbench.engine.loop import RunInterrupted
@@ -85,15 +85,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("runs", metavar="RUNS", type=Path)
     parser.add_argument("filters", metavar="FILTER", nargs="*")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
-    parser.add_argument("--matrix", choices=MATRICES, action="append")
+    parser.add_argument("--table", choices=TABLES, default=PAIRS)
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path)
+    parser.add_argument(
+        "--matrix", choices=[name for names in TABLES.values() for name in names], action="append"
+    )
     parser.add_argument("--jobs", metavar="N", type=int)
     parser.add_argument("--sure", action="store_true")
     parser.add_argument("--points", metavar="N", type=int)
     args = parser.parse_intermixed_args()  # filters may follow options
-    atlas = Atlas.load(args.output)
+    output = args.output or shipped(args.table)
+    atlas = Atlas.load(output)
     points: Counter[_Point] = Counter()
-    for name in args.matrix or MATRICES:
+    for name in args.matrix or TABLES[args.table]:
         points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
@@ -102,7 +106,7 @@ def main() -> None:
             _run(point, args.filters, args.runs, args.jobs, sure=args.sure)
         except RunInterrupted as stopped:
             raise SystemExit(stopped.result.exit_code) from None
-        table = [str(_TABLE), str(args.runs), "-o", str(args.output), "--keep"]
+        table = [str(_TABLE), str(args.runs), "--table", args.table, "-o", str(output), "--keep"]
         subprocess.run([sys.executable, *table], check=True)
         shutil.rmtree(args.runs / point.matrix)
 

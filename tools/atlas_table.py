@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Make the table of the atlas from run directories.
+"""Make a table of the atlas from run directories.
 
-    .venv/bin/python tools/atlas_table.py RUNS [-o FILE] [--keep]
+    .venv/bin/python tools/atlas_table.py RUNS [--table NAME] [-o FILE] [--keep]
 
 RUNS is a folder of run directories (`l4sbench run atlas --dir RUNS`). The latest run of each matrix counts,
-with all trials that have ended, also while it goes on. The default FILE is the table that ships. With --keep
-a row of FILE stays unless RUNS has as many trials of its cell, so a run may be deleted once FILE has it.
+with all trials that have ended, also while it goes on. The table is that of pairs of flows, or by `--table
+atlas-alone` that of lone flows, and the default FILE is the one that ships. With --keep a row of FILE stays
+unless RUNS has as many trials of its cell, so a run may be deleted once FILE has it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import TYPE_CHECKING
 
 from l4sbench.app import api
 from l4sbench.app.atlas import (
-    MATRICES,
+    MEASURED,
+    PAIRS,
+    TABLES,
     AtlasCell,
     AtlasColumn,
     AtlasInterval,
@@ -36,12 +39,14 @@ from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
 from l4sbench.program.uses import Uses, modules
 from l4sbench.store import RunLocked
+from reports.result.measured import Measurements
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import Prepared
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.traits import Identity
     from reports.result.load import RunTables
+    from reports.result.measured import MeasuredCell
     from reports.result.stats import Estimate
     from reports.result.verdicts import JudgedCell
 
@@ -112,6 +117,38 @@ def _filled(blank: AtlasCell, judged: JudgedCell, each_mbps: Sequence[Sequence[f
     )
 
 
+def _filled_alone(blank: AtlasCell, measured: MeasuredCell, each_mbps: Sequence[float]) -> AtlasCell:
+    (flow,) = measured.groups
+    return replace(
+        blank,
+        trials=measured.valid,
+        left_out=measured.left_out,
+        verdict=MEASURED,
+        classic_percent=_interval(flow.share),
+        classic_each_percent=tuple(100 * mbps / blank.rate_mbps for mbps in each_mbps),
+        classic_delay_ms=_interval(flow.delay),
+        utilisation_percent=_interval(flow.share),
+    )
+
+
+def _results(stored: StoredRun, blanks: Mapping[str, AtlasCell]) -> dict[str, AtlasCell]:
+    """Return the rows of a run's cells that have trials, without what made them."""
+    result, tables = stored.result(), stored.tables()
+    l4s, classic = (_goodputs_mbps(tables, group) for group in _GROUPS)
+    if isinstance(result, Measurements):
+        return {
+            one.id: _filled_alone(blanks[one.id], one, classic.get(one.id, ()))
+            for one in result.cells
+            if one.id in blanks
+        }
+    return {
+        one.id: _filled(blanks[one.id], one, [own.get(one.id, ()) for own in (l4s, classic)])
+        for entry in result.verdicts
+        for one in entry.cells
+        if one.id in blanks
+    }
+
+
 def _collected(run: Path, folder: Path) -> Path:
     """Return where the tables of all ended trials are: in the run, or in `folder` while the run goes on."""
     try:
@@ -133,9 +170,7 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         yield from blanks.values()
         return
     with tempfile.TemporaryDirectory() as folder:
-        stored = StoredRun(_collected(run.path, Path(folder)), prepared.whole)
-        decision, tables = stored.decide(), stored.tables()
-        goodputs_mbps = [_goodputs_mbps(tables, group) for group in _GROUPS]
+        results = _results(StoredRun(_collected(run.path, Path(folder)), prepared.whole), blanks)
     # read after the tables, so that the software of each of their trials is known
     made: dict[str, set[str]] = defaultdict(set)
     wires: dict[str, set[str]] = defaultdict(set)
@@ -145,16 +180,15 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
         made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
         wires[ending.cell_id].add(found["common"]["wire"])
         cost_s[ending.cell_id] += ending.wall_s
-    judged = {cell.id: cell for entry in decision.verdicts for cell in entry.cells}
     sources = AtlasSources(prepared.matrix.catalog)
     for cell_id, blank in blanks.items():
-        if cell_id not in judged:
+        if cell_id not in results:
             yield blank
             continue
         current = made[cell_id] == {software.of_now(cells[cell_id])}
         current = current and wires[cell_id] == {software.now.common["wire"]}
         yield replace(
-            _filled(blank, judged[cell_id], [own.get(cell_id, ()) for own in goodputs_mbps]),
+            results[cell_id],
             cost_s=cost_s[cell_id],
             made_by="+".join(sorted(made[cell_id])),
             sources=sources.of(blank.column) if current else "",
@@ -188,23 +222,25 @@ def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("runs", metavar="RUNS", type=Path)
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=shipped())
+    parser.add_argument("--table", choices=TABLES, default=PAIRS)
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path)
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
+    output = args.output or shipped(args.table)
     rows: list[AtlasCell] = []
-    for name in MATRICES:
+    for name in TABLES[args.table]:
         rows += _rows(name, args.runs)
     if args.keep:
-        rows = _with_kept(rows, read_atlas(args.output))
+        rows = _with_kept(rows, read_atlas(output))
     rows = _with_larger_buffers(rows)
-    write_atlas(rows, args.output)
+    write_atlas(rows, output)
     ran = [row for row in rows if row.verdict]
     old = sum(not row.sources for row in ran)
     trials, left_out = sum(row.trials for row in ran), sum(row.left_out for row in ran)
     print(
-        f"{args.output}: {len(ran)} of {len(rows)} cells, {old} of them old; {trials} valid trials and "
+        f"{output}: {len(ran)} of {len(rows)} cells, {old} of them old; {trials} valid trials and "
         f"{left_out} others, {sum(row.cost_s for row in ran) / 3600:.2f} h; "
-        f"{args.output.stat().st_size} bytes"
+        f"{output.stat().st_size} bytes"
     )
 
 

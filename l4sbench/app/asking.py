@@ -18,10 +18,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from l4sbench.app.atlas import (
+    ALONE,
     NOT_RUN,
     UNDECIDED,
     AtlasCell,
     AtlasColumn,
+    AtlasInterval,
     AtlasSources,
     read_columns,
     shipped,
@@ -152,10 +154,12 @@ class Atlas:
     Attributes:
         columns: Its rows by queue and flows; a row that is not asked for need not be made.
         catalog: The queues and congestion controls that questions name.
+        alone: Rows of lone flows, by queue and flow; None stands for those that ship.
     """
 
     columns: Mapping[AtlasColumn, Sequence[AtlasCell]]
     catalog: Catalog
+    alone: Mapping[AtlasColumn, Sequence[AtlasCell]] | None = None
 
     @classmethod
     def load(cls, file: Path | None = None) -> Self:
@@ -231,7 +235,7 @@ class Atlas:
         queues = {name: queue.label for name, queue in self.catalog.queues.items()}
         ccs = {name: cc.label for name, cc in self.catalog.congestion_controls.items()}
         return atlas_page(
-            [MapCell(row, self._is_old(row), self._advice(row)) for row in self.cells],
+            [MapCell(row, self._is_old(row), self._advice(row), self.harm(row)) for row in self.cells],
             AtlasNames(queues, ccs),
             self.ranking(),
         )
@@ -273,6 +277,29 @@ class Atlas:
         place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6)), row.buffer_bdp
         found = self._instead(AtlasQuestion(*place, row.column))
         return "" if found is None else str(found)
+
+    def harm(self, row: AtlasCell) -> AtlasInterval | None:
+        """Return the harm to the competitor of a cell: how much of its goodput alone it lacks, in percent.
+
+        Negative harm is gain. The interval holds with a confidence of at least 90 %, as those of both
+        goodputs have 95 %. None where a lone flow has not run, or by another kernel, modules or wire.
+        """
+        from reports.result.stats import harm_interval, harm_to_goodput
+
+        plane = self._alone.get(replace(row.column, l4s="", min_qlen_step=None))
+        alone = plane and plane.at(row.rate_mbps, row.rtt_ms, row.buffer_bdp)
+        solo, beside = alone and alone.classic_percent, row.classic_percent
+        if not solo or not beside or (harm := harm_to_goodput(solo.mean, beside.mean)) is None:
+            return None
+        if not solo.ends or not beside.ends:
+            return AtlasInterval(100 * harm)
+        low, high = harm_interval(solo.ends, beside.ends)
+        return AtlasInterval(100 * harm, None if low is None else 100 * low, 100 * high)
+
+    @cached_property
+    def _alone(self) -> dict[AtlasColumn, _Plane]:
+        columns = read_columns(shipped(ALONE)) if self.alone is None else self.alone
+        return {column: _Plane(tuple(filter(self._sources.made, rows))) for column, rows in columns.items()}
 
     def _is_old(self, row: AtlasCell) -> bool:
         return row.verdict != NOT_RUN and not self._sources.made(row)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The table of the atlas: one row per cell of `matrices/atlas*.yaml`, whether it has run or not.
+"""The tables of the atlas: one row per cell of `matrices/atlas*.yaml`, whether it has run or not.
 
 It is read without polars, whose import alone takes longer than an answer may.
 """
@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
     from l4sbench.facts.cell import Cell
 
-MATRICES: Final = ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr")
-"""The matrices whose cells are in the table."""
+PAIRS: Final = "atlas"
+ALONE: Final = "atlas-alone"
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    PAIRS: ("atlas", "atlas-ecn", "atlas-step", "atlas-bbr"),
+    ALONE: ("atlas-alone",),
+}
+"""The matrices whose cells are in a table, by the table's name: pairs of flows, and lone flows."""
 
 NOT_RUN: Final = ""
 """The verdict of a cell without an ended trial."""
+
+MEASURED: Final = "measured"
+"""The verdict of a lone flow that has run: there is none."""
 
 UNDECIDED: Final = "undecided"
 """The verdict of a cell whose trials do not settle the question."""
@@ -50,6 +58,11 @@ class AtlasInterval:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends, where both are known."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
 
 @dataclass(frozen=True)
 class AtlasColumn:
@@ -58,8 +71,8 @@ class AtlasColumn:
     Attributes:
         aqm: The queue.
         min_qlen_step: DualPI2's parameter in packets; None where it is the queue's default.
-        l4s: The congestion control that is switched to.
-        classic: The one it competes with.
+        l4s: The congestion control that is switched to; empty for a lone flow.
+        classic: The one it competes with, or the lone flow's.
         classic_ecn: How that one uses ECN.
     """
 
@@ -71,14 +84,14 @@ class AtlasColumn:
 
     @classmethod
     def of(cls, cell: Cell) -> Self:
-        """Return the column of a cell with the flow groups `l4s` and `classic`."""
+        """Return the column of a cell with the flow groups `l4s` and `classic`, or the latter alone."""
         step = cell.get("aqm.min_qlen_step")
         return cls(
             aqm=cell.aqm,
             min_qlen_step=step.count
             if isinstance(step, Packets) and "aqm.min_qlen_step" in cell.given
             else None,
-            l4s=str(cell.get("l4s.cc")),
+            l4s=str(cell.get("l4s.cc") or ""),
             classic=str(cell.get("classic.cc")),
             classic_ecn=str(cell.get("classic.ecn")),
         )
@@ -220,9 +233,9 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def shipped() -> Path:
-    """Return the file of the table that ships with l4sbench."""
-    return assets.folder("matrices") / "atlas.csv.gz"
+def shipped(table: str = PAIRS) -> Path:
+    """Return the file of a table (`TABLES`) that ships with l4sbench."""
+    return assets.folder("matrices") / f"{table}.csv.gz"
 
 
 def read_atlas(file: Path) -> tuple[AtlasCell, ...]:
@@ -338,7 +351,8 @@ class AtlasSources:
         return {}
 
     def _of(self, column: AtlasColumn) -> str:
-        ccs = (self.catalog.congestion_control(name) for name in (column.l4s, column.classic))
+        names = filter(None, (column.l4s, column.classic))
+        ccs = map(self.catalog.congestion_control, names)
         entries: list[Queue | CongestionControl] = [self.catalog.queue(column.aqm), *ccs]
         lab = assets.folder("kernels") / "lab"
         files = [lab / "kernel.config", *sorted((lab / "patches").glob("*.patch"))]

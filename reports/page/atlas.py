@@ -38,11 +38,13 @@ class MapCell:
         cell: The row of the table.
         old: True if a kernel, modules or a wire other than those of this version made it.
         instead: What to set instead where it is not ok, in words; empty where nothing is known.
+        harm: Percent of its goodput alone that the competitor lacks; None where that is not known.
     """
 
     cell: AtlasCell
     old: bool = False
     instead: str = ""
+    harm: AtlasInterval | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ def _cell(one: MapCell, places: Mapping[str, int]) -> list[object]:
         _ends(cell.l4s_delay_ms),
         _ends(cell.classic_delay_ms),
         _ends(cell.utilisation_percent),
+        _ends(one.harm),
         [[_short(value) for value in each] for each in (cell.l4s_each_percent, cell.classic_each_percent)],
     ]
 

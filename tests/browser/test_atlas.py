@@ -42,7 +42,7 @@ def squares(page: Page) -> int:
 def test_the_map_is_for_everybody(visit: Open, page_file: Path, scheme: str, width: int) -> None:
     page = visit(CELL, path=page_file, color_scheme=scheme, viewport={"width": width, "height": 800})
     shown = page.get_by_label("Shown").locator("option").evaluate_all("all => all.map((one) => one.value)")
-    assert len(shown) == 6
+    assert len(shown) == 7
     page.evaluate(OPEN_ALL)
     for one in shown:
         page.get_by_label("Shown").select_option(one)
@@ -66,6 +66,17 @@ def test_a_click_opens_the_cell_with_its_numbers_and_its_command(
     expect(opened).to_contain_text(f"Set this instead{asked.instead}")
     words = "aqm=fifo-ecn rate=30mbit rtt=20ms buffer_bdp=2 to=prague against=cubic"
     expect(opened.get_by_text(f"l4sbench ask {words} --run")).to_be_visible()
+
+
+def test_harm_is_shown_where_the_lone_flow_has_run(visit: Open, page_file: Path, atlas: Atlas) -> None:
+    where = "#flows=Prague+beside+CUBIC&queue=FIFO&buffer=2&rate=10mbit&rtt=20ms&shown=harm"
+    page = visit(where, path=page_file)
+    (cell,) = atlas.ask("aqm=fifo", "rate=10mbit", "rtt=20ms", "buffer_bdp=2").neighbours
+    harm = atlas.harm(cell)
+    assert harm is not None
+    expect(page.locator("#map-title")).to_contain_text("harm to CUBIC, % of its goodput alone")
+    expect(page.locator("#plane button[aria-current]")).to_have_text(f"{harm.mean:.0f}")
+    expect(page.locator("#opened")).to_contain_text(f"Harm to CUBIC, % of its goodput alone{harm.mean:.0f}")
 
 
 def test_a_link_keeps_the_choice(visit: Open, page_file: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.atlas import AtlasSources, read_atlas, shipped, write_atlas
+from l4sbench.app.atlas import ALONE, AtlasSources, read_atlas, shipped, write_atlas
 from l4sbench.catalog import Catalog
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.patience import ran
@@ -36,3 +36,18 @@ def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
     assert second.stdout == f"{cells - len(done)} cells of {points - 1} points to run\n"
     filtered = ran([*words, "0", "rate=1mbit", "rtt=5ms"])
     assert filtered.stdout == "0 cells of 0 points to run\n"
+
+
+def test_lone_flows_have_a_table_of_their_own(lab: Lab, tmp_path: Path) -> None:
+    table, runs = tmp_path / "alone.csv.gz", tmp_path / "runs"
+    write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped(ALONE))], table)
+    words: list[str | Path] = [sys.executable, TOOL, runs, "--table", ALONE, "-o", table, "aqm=fifo"]
+    ended = ran([*words, "rate=3mbit", "rtt=10ms", "buffer_bdp=2"])
+    assert ended.returncode == 0, ended.stderr
+    done = [row for row in read_atlas(table) if row.trials]
+    assert [row.column.classic for row in done] == ["cubic", "bbr1", "bbr3"]
+    for row in done:
+        assert row.classic_percent is not None
+        assert row.l4s_percent is None
+        assert 85 < row.classic_percent.mean < 97
+        assert len(row.classic_each_percent) == row.trials == 3

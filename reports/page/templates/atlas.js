@@ -2,7 +2,7 @@
    SPDX-FileCopyrightText: The l4sbench authors */
 /* The map: what is chosen is in the address, so that a link keeps it. */
 
-const CELL = ["rate", "rtt", "buffer", "upTo", "verdict", "sure", "trials", "leftOut", "old", "instead", "mine", "other", "myDelay", "otherDelay", "used", "each"];
+const CELL = ["rate", "rtt", "buffer", "upTo", "verdict", "sure", "trials", "leftOut", "old", "instead", "mine", "other", "myDelay", "otherDelay", "used", "harm", "each"];
 const DELAYS_MS = [1, 2, 5, 10, 15, 30];
 const UNUSED_PERCENT = [2, 5, 10, 20, 30, 50];
 const known = JSON.parse(byId("page-data").textContent);
@@ -13,6 +13,7 @@ const stepOf = (value, limits) => { const place = limits.findIndex((limit) => va
 const share = (value) => ({ text: fixed(value, 0), tint: `s${Math.round(Math.min(value, 100) / 10)}` });
 const delay = (value) => ({ text: fixed(value, value < 10 ? 1 : 0), tint: `d${stepOf(value, DELAYS_MS)}` });
 const steps = (limits, unit) => [...limits.map((limit, place) => [`d${place}`, `up to ${limit} ${unit}`]), [`d${limits.length}`, "more"]];
+const harm = (value) => ({ text: fixed(value, 0), tint: `s${Math.round((100 - Math.min(Math.max(value, 0), 100)) / 10)}` });
 const shares = () => [["s0", "0 %"], ["s2", "20 %"], ["s5", "50 %"], ["s8", "80 %"], ["s10", "100 %"]];
 
 /** What can be shown: its name in addresses, its title, what it is of a cell, how it looks, and its key. */
@@ -22,6 +23,7 @@ const SHOWN = {
   "share-against": { title: (column) => `share of ${column.labels[1]}, % of the link`, of: (cell) => cell.other, look: share, key: shares },
   "delay-to": { title: (column) => `delay of ${column.labels[0]}, ms`, of: (cell) => cell.myDelay, look: delay, key: () => steps(DELAYS_MS, "ms") },
   "delay-against": { title: (column) => `delay of ${column.labels[1]}, ms`, of: (cell) => cell.otherDelay, look: delay, key: () => steps(DELAYS_MS, "ms") },
+  harm: { title: (column) => `harm to ${column.labels[1]}, % of its goodput alone`, of: (cell) => cell.harm, look: harm, key: () => [["s10", "0 %"], ["s8", "20 %"], ["s5", "50 %"], ["s2", "80 %"], ["s0", "100 %"]] },
   used: { title: () => "use of the link, %", of: (cell) => cell.used, look: (value) => ({ text: fixed(value, 0), tint: `d${stepOf(100 - value, UNUSED_PERCENT)}` }), key: () => [...UNUSED_PERCENT.map((limit, place) => [`d${place}`, `${100 - limit} % or more`]), [`d${UNUSED_PERCENT.length}`, "less"]] },
 };
 
@@ -128,6 +130,7 @@ function drawOpened(column, buffer) {
     [`Delay of ${mine}, ms`, estimate(cell.myDelay, 1)],
     [`Delay of ${other}, ms`, estimate(cell.otherDelay, 1)],
     ["Use of the link, %", estimate(cell.used, 1)],
+    ...(cell.harm ? [[`Harm to ${other}, % of its goodput alone`, estimate(cell.harm, 0)]] : []),
   ];
   const [each, otherEach] = cell.each;
   if (each.length) rows.splice(2, 0, ["Each trial", each.map((value, trial) => `${fixed(value, 1)} and ${fixed(otherEach[trial], 1)} %`).join("; ")]);
@@ -135,7 +138,7 @@ function drawOpened(column, buffer) {
   if (known.instead[cell.instead]) rows.push(["Set this instead", known.instead[cell.instead]]);
   if (cell.old) rows.push(["Old", "a kernel or modules other than those of this version made it"]);
   const list = el("dl", {}, rows.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
-  place.replaceChildren(title, list, el("p", { class: "small" }, "Means over the trials with 95 % confidence intervals; delay is the smoothed RTT above the base RTT. This command runs the cell again:"), command);
+  place.replaceChildren(title, list, el("p", { class: "small" }, "Means over the trials with 95 % confidence intervals, of harm 90 %; delay is the smoothed RTT above the base RTT. This command runs the cell again:"), command);
 }
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };

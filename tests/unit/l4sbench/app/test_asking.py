@@ -14,6 +14,7 @@ import pytest
 import l4sbench
 from l4sbench.app.asking import NOT_KNOWN, Atlas
 from l4sbench.app.atlas import (
+    MEASURED,
     AtlasCell,
     AtlasColumn,
     AtlasInterval,
@@ -227,6 +228,20 @@ def test_the_map_counts_the_cells_of_each_family_that_are_of_now() -> None:
     assert "Single queue (drop) against BBRv1" in image
     assert image.count(">2/2<") == 8
     assert image.count(">\u25bc0/2<") == 4
+
+
+def test_harm_is_what_the_competitor_lacks_of_its_goodput_alone() -> None:
+    lone = AtlasColumn("fifo", None, "", "cubic", "off")
+    alone = replace(row(lone, 10, 10, 1, MEASURED), classic_percent=AtlasInterval(95.0, 90.0, 100.0))
+    beside = replace(row(FIFO, 10, 10, 1, "ok"), classic_percent=AtlasInterval(38.0, 36.0, 40.0))
+    table = Atlas({}, CATALOG, alone={lone: [alone]})
+    harm = table.harm(beside)
+    assert harm is not None
+    assert (harm.mean, harm.low, harm.high) == pytest.approx((60.0, 100 * 50 / 90, 64.0))
+    assert table.harm(replace(beside, rtt_ms=100.0)) is None
+    assert Atlas({}, CATALOG, alone={lone: [replace(alone, wire="old")]}).harm(beside) is None
+    once = replace(beside, classic_percent=AtlasInterval(95.0))
+    assert table.harm(once) == AtlasInterval(0.0)
 
 
 def test_the_map_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,7 +151,7 @@ def test_intervals_decide_unless_a_study_is_reproduced() -> None:
         "segsize26-flood-causes",
         "segsize26-memory",
     }
-    without |= {"anrw24-fig1", "anrw24-fig1-vm", "overload"}
+    without |= {"anrw24-fig1", "anrw24-fig1-vm", "atlas-alone", "overload"}
     without |= {f"stress25-{study}" for study in ("bbr3", "jitter", "loss", "mixes", "mixes-causes", "steps")}
     without |= {f"ncf26-{study}" for study in ("flood", "requests", "slowstart", "staggered", "rtts")}
     without |= {"ncf26-parking", "ncf26-workload", "rfc8867-6.2", "rtc26", "web26"}
