@@ -87,17 +87,20 @@ def main() -> None:
     parser.add_argument("filters", metavar="FILTER", nargs="*")
     parser.add_argument("--table", choices=TABLES, default=PAIRS)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path)
-    parser.add_argument(
-        "--matrix", choices=[name for names in TABLES.values() for name in names], action="append"
-    )
+    parser.add_argument("--matrix", action="append")
     parser.add_argument("--jobs", metavar="N", type=int)
     parser.add_argument("--sure", action="store_true")
     parser.add_argument("--points", metavar="N", type=int)
     args = parser.parse_intermixed_args()  # filters may follow options
+    names = TABLES[args.table]
+    if wrong := set(args.matrix or ()).difference(names):
+        parser.error(
+            f"{min(wrong)} is not a matrix of the table {args.table}; choose from {', '.join(names)}"
+        )
     output = args.output or shipped(args.table)
     atlas = Atlas.load(output)
     points: Counter[_Point] = Counter()
-    for name in args.matrix or TABLES[args.table]:
+    for name in args.matrix or names:
         points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
