@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,6 +44,25 @@ def interrupts_are_heard() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
+def memo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which commands of all tests keep what they parsed, which takes seconds."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "memo"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def own_cache(tmp_path_factory: pytest.TempPathFactory, memo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's cache that has nothing but what commands parsed."""
+    cache = tmp_path_factory.mktemp("cache")
+    (cache / "l4sbench").mkdir()
+    (cache / "l4sbench" / "memo").symlink_to(memo)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return cache
 
 
 REAL_TIME = ("tests/lab/ssh/", "tests/lab/nodes/")

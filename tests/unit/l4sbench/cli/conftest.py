@@ -8,8 +8,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of this user's, no lab, no runs."""
     monkeypatch.chdir(tmp_path)
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "XDG_STATE_HOME"))

@@ -35,9 +35,8 @@ GROUPS = {"segsize7": ("a", "b"), "parking-lot": ("long", "second"), "./mine.yml
 
 
 @pytest.fixture(autouse=True)
-def no_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_slices(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def matrix(folder: Path, name: str) -> Path:
