@@ -101,7 +101,7 @@ class StandIn:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use a temporary home directory, in which fablib makes folders when it is imported."""
     folder = tmp_path / "home"
     folder.mkdir()
