@@ -432,8 +432,6 @@ def _ipv4(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int6
     header = (frames["version"] & 15).astype(np.int64) * 4
     good = (frames["kind"] == _IPV4) & (frames["version"] >> 4 == 4) & (header >= _LEAST_IPV4)
     good &= frames["fragment"] & 0x1FFF == 0
-    if not good.all():  # a copy of all frames takes time
-        frames, header, record = frames[good], header[good], record[good]
     return _Ip(
         record,
         start[record] + _ETHERNET_BYTES + header,
@@ -442,7 +440,7 @@ def _ipv4(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int6
         header,
         frames["id"].astype(np.int64),
         (frames["tos"] & 3).astype(np.int64),
-    )
+    ).only(good)
 
 
 def _ipv6(raw: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> _Ip:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -239,14 +240,12 @@ def shipped(table: str = PAIRS) -> Path:
 
 
 def read_atlas(file: Path) -> tuple[AtlasCell, ...]:
-    """Return the rows of a table.
+    """Return the rows of a table, column by column.
 
     Raises:
         InputError: the file is missing or damaged.
     """
-    with _damage_of(file):
-        names, *records = _records(file) or [[]]
-        return tuple(_cell(names, record) for record in records)
+    return tuple(chain.from_iterable(read_columns(file).values()))
 
 
 def read_columns(file: Path) -> AtlasColumns:
@@ -284,7 +283,8 @@ class AtlasColumns(Mapping[AtlasColumn, tuple[AtlasCell, ...]]):
         if column not in self._made:
             records = self._records[column]
             with _damage_of(self._file):
-                self._made[column] = tuple(_cell(self._names, record) for record in records)
+                rows = (dict(zip(self._names, record, strict=True)) for record in records)
+                self._made[column] = tuple(map(AtlasCell.of_record, rows))
         return self._made[column]
 
     def __iter__(self) -> Iterator[AtlasColumn]:
@@ -300,10 +300,6 @@ def _records(file: Path) -> list[list[str]]:
     if len(content) > _MOST_BYTES:
         raise InputError(f"{file} is larger than {_MOST_BYTES} bytes")
     return list(csv.reader(io.StringIO(content.decode())))
-
-
-def _cell(names: Sequence[str], record: Sequence[str]) -> AtlasCell:
-    return AtlasCell.of_record(dict(zip(names, record, strict=True)))
 
 
 @contextmanager

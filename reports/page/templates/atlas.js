@@ -13,7 +13,7 @@ const stepOf = (value, limits) => { const place = limits.findIndex((limit) => va
 const share = (value) => ({ text: fixed(value, 0), tint: `s${Math.round(Math.min(value, 100) / 10)}` });
 const delay = (value) => ({ text: fixed(value, value < 10 ? 1 : 0), tint: `d${stepOf(value, DELAYS_MS)}` });
 const steps = (limits, unit) => [...limits.map((limit, place) => [`d${place}`, `up to ${limit} ${unit}`]), [`d${limits.length}`, "more"]];
-const harm = (value) => ({ text: fixed(value, 0), tint: `s${Math.round((100 - Math.min(Math.max(value, 0), 100)) / 10)}` });
+const harm = (value) => ({ ...share(100 - Math.max(value, 0)), text: fixed(value, 0) });
 const shares = () => [["s0", "0 %"], ["s2", "20 %"], ["s5", "50 %"], ["s8", "80 %"], ["s10", "100 %"]];
 
 /** What can be shown: its name in addresses, its title, what it is of a cell, how it looks, and its key. */
