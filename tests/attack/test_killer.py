@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("faults", [20, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("faults", [8, pytest.param(1000, marks=pytest.mark.long)])
 def test_faults_lose_nothing(tmp_path: Path, faults: int) -> None:
     argv = [sys.executable, "-m", "tests.attack.killer", "--faults", str(faults), "--folder", str(tmp_path)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=7200, check=False)

@@ -64,7 +64,8 @@ def column(small: RunTables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", [pytest.param("gallery", marks=pytest.mark.long), "column"])
+@pytest.mark.long
+@pytest.mark.parametrize("width", ["gallery", "column"])
 def test_no_text_leaves_its_figure(width: str, request: pytest.FixtureRequest, browser: Browser) -> None:
     """Vega measures texts in its own font; this machine may have another, and every text must still fit."""
     gallery: Path = request.getfixturevalue(width)
@@ -76,7 +77,7 @@ def test_no_text_leaves_its_figure(width: str, request: pytest.FixtureRequest, b
     page.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 390])
 def test_the_gallery_fits_its_window_and_names_its_command(
     gallery: Path, browser: Browser, width: int
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_changed_module_is_built_alone_and_both_labs_stay(lab: Lab, cache: Pat
     assert Lab.locate(cache).digests == lab.digests
 
 
+@pytest.mark.long
 def test_a_build_removes_what_nothing_used_for_long(cache: Path, kernels: Path) -> None:
     change_a_module(kernels)
     old, fresh = cache / "tools" / "old", cache / "tools" / "fresh"

@@ -71,6 +71,7 @@ def test_prague_passes_three_rows(lab: Lab, capsys: pytest.CaptureFixture[str]) 
     assert len(list(Path("runs/rfc9331-prague-quick").glob("2*"))) == 1
 
 
+@pytest.mark.long
 def test_a_sender_that_ignores_marks_fails(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,7 @@ def shares(found: RunTables) -> pl.DataFrame:
     )
 
 
+@pytest.mark.long
 def test_shares_agree_with_ipv4_within_the_spread_of_seeds(lab: Lab, tmp_path: Path) -> None:
     more = "axes:\n  aqm: [dualpi2, fq-codel, codel-drop, codel]\n  family: [ipv4, ipv6]\n"
     found = tables(tmp_path, more, aqm=None, trials=5)

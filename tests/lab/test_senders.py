@@ -52,6 +52,7 @@ def run(folder: Path, text: str, **options: Any) -> api.EndedRun:
     return api.run(matrix, runs=folder / "runs", **options)
 
 
+@pytest.mark.long
 def test_quic_go_is_judged_beside_cubic_and_repeats(lab: Lab, tmp_path: Path) -> None:
     needs("quic-go")
     flows = f"{BULK}baselines: solo\naqm: codel\nflows:\n"

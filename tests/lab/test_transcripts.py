@@ -32,9 +32,8 @@ def tool() -> ModuleType:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    "path", [pytest.param("docs/tutorial.md", marks=pytest.mark.long), "examples/sessions/student.md"]
-)
+@pytest.mark.parametrize("path", ["docs/tutorial.md", "examples/sessions/student.md"])
+@pytest.mark.long
 def test_a_session_prints_what_its_page_shows(path: str, lab: Lab) -> None:
     page = ROOT / path
     kernel = re.escape(lab.kernel_release.removesuffix("-l4sbench"))

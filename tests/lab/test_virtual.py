@@ -96,6 +96,7 @@ def test_trials_of_a_cell_differ(lab: Lab, tmp_path: Path) -> None:
     assert per_cell["goodput_mbps"].to_list() == [3] * 4
 
 
+@pytest.mark.long
 def test_how_often_is_sampled_matters_less_than_the_seed(lab: Lab, tmp_path: Path) -> None:
     axes = "  aqm: [fifo, dualpi2]\n  sample.interval: [10ms, 100ms, 1s]"
     matrix = write_matrix(tmp_path, axes, rate="100mbit", duration="10s", trials=3)

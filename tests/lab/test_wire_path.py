@@ -146,7 +146,7 @@ def test_uniform_and_normal_jitter_are_drawn_for_each_packet(send: Send) -> None
     assert np.mean(np.abs(normal) > 4) == pytest.approx(0.0455, rel=0.25)
 
 
-@pytest.mark.parametrize("model", [0, 1, 2])
+@pytest.mark.parametrize("model", [0, *(pytest.param(other, marks=pytest.mark.long) for other in (1, 2))])
 def test_packets_overtake_only_where_they_may(send: Send, model: int) -> None:
     """At 0.1 ms between packets a step of 0.5 ms down lets one arrive before those sent earlier."""
     settings = WALK | {"spread_model": model, "spread_ns": 3 * MS}
@@ -173,6 +173,7 @@ def test_losses_are_independent(send: Send, share: float) -> None:
     assert np.mean(bursts(arrived)) == pytest.approx(1 / (1 - share), rel=0.1)
 
 
+@pytest.mark.long
 def test_losses_come_in_bursts(send: Send) -> None:
     """Gilbert's model: 4 in a row on average, geometrically distributed, 2 % of all."""
     leave = 1 / 4

@@ -101,7 +101,7 @@ def traffic(draw: st.DrawFn, *, moves: bool = False) -> list[Event]:
     return events
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("moves", [pytest.param(False, marks=pytest.mark.long), True])
 def test_generated_traffic_agrees(one_plane: P4Plane, moves: bool) -> None:
     packets = fired = elephants = 0
 

@@ -169,7 +169,8 @@ def test_a_trial_that_kills_its_workers_fails(
             run(DaskGuests(dask.address, lab), boot)
 
 
-@pytest.mark.parametrize("answer", [pytest.param("object", marks=pytest.mark.long), "error"])
+@pytest.mark.long
+@pytest.mark.parametrize("answer", ["object", "error"])
 def test_a_run_goes_on_with_the_other_workers(dask: Cluster, lab: Lab, tmp_path: Path, answer: str) -> None:
     matrix = tmp_path / "hostile.yaml"
     matrix.write_text(MATRIX)

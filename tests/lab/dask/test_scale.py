@@ -129,6 +129,7 @@ def test_a_killed_worker_costs_nothing(
     check_same(tmp_path, local)
 
 
+@pytest.mark.long
 def test_a_killed_scheduler_that_comes_back_costs_running_trials(
     dask: Cluster, matrix: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:

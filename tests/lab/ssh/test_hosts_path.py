@@ -240,6 +240,7 @@ def test_what_a_node_sends_waits_while_it_pauses(
     assert (gaps_ms > 45).sum() >= len(made["start_ms"]) - 1
 
 
+@pytest.mark.long
 def test_a_delay_walks_and_is_in_the_middle_again(hosts: NodesStatus, tmp_path: Path) -> None:
     """A busy host passes over steps, and takes more of them at once."""
     walk = "path.jitter: 10ms\npath.jitter_every: 20ms"

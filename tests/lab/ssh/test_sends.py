@@ -71,6 +71,7 @@ SHORT = """\
 """
 
 
+@pytest.mark.long
 def test_lab_traffic_sends_on_hosts(hosts: NodesStatus, tmp_path: Path) -> None:
     """Senders send as planned; a busy machine may drop what it has no time for, or take it after the end."""
     raw = ran(hosts, tmp_path, "4s", SHORT)

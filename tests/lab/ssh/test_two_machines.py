@@ -40,6 +40,7 @@ def two() -> Topology:
     )
 
 
+@pytest.mark.long
 def test_two_machines_do(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [check for check in node_checks(2) if not check.ok]
     if missing:

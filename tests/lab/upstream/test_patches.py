@@ -38,6 +38,7 @@ def tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
+@pytest.mark.long
 def test_the_patches_apply_in_order(tree: Path) -> None:
     for patch in PATCHES:
         strict = ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch"]

@@ -285,6 +285,7 @@ def read_only(run: Path) -> Iterator[list[str]]:
         folder.chmod(0o755)
 
 
+@pytest.mark.long
 def test_what_cannot_be_written_can_be_read(run: Path, read_only: list[str], tmp_path: Path) -> None:
     def ended(*words: str | Path) -> tuple[int, str, str]:
         process = command(*words, wrapper=read_only)
@@ -332,7 +333,10 @@ def test_a_report_elsewhere_removes_nothing_of_a_user(run: Path, tmp_path: Path)
     assert own.read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["index.html", "decision.md", "cells.csv"])
+@pytest.mark.parametrize(
+    "name",
+    ["index.html", *(pytest.param(each, marks=pytest.mark.long) for each in ("decision.md", "cells.csv"))],
+)
 def test_a_report_elsewhere_replaces_its_own_files_only(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -187,6 +187,7 @@ def test_cells_that_come_and_go(compared: Callable[..., Comparison]) -> None:
     assert "2 valid before; now 2 invalid or failed" in as_text(found)
 
 
+@pytest.mark.long
 def test_false_alarms_stay_below_the_rate(make: Make, tmp_path: Path) -> None:
     """Nothing changed and no margin hides it: an alarm in at most 5 % of comparisons, 200 of them."""
     margins = tmp_path / "none.yml"

@@ -33,6 +33,7 @@ def run_of(tables: RunTables) -> Path:
     return tables.folder.parent
 
 
+@pytest.mark.long
 def test_every_figure_in_every_format(real: RunTables, tmp_path: Path) -> None:
     decision = decide(real, load_rule("pam25"))
     forms = ("svg", "png", "pdf")
