@@ -32,6 +32,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from fim.graph.abc_property_graph import ABCPropertyGraph, PropertyGraphQueryException
+from fim.graph.networkx_mixin import NetworkXMixin
 from fim.slivers.capacities_labels import Labels, ReservationInfo
 from fim.user.topology import ExperimentTopology
 
@@ -44,6 +46,23 @@ HOSTS = 2
 """Hosts of a site, which share out its resources equally."""
 LEASE = timedelta(days=14, minutes=5)
 """Longest lease that the policy permits without the tag Slice.NoLimitLifetime."""
+
+
+def find_node(self: NetworkXMixin, *, node_id: str, graph_id: str | None = None) -> int:
+    """Return a node's number in its graph, as fim does by general queries, which take most of its time."""
+    graph_id = graph_id or self.graph_id
+    wanted = (node_id, graph_id)
+    keys = (ABCPropertyGraph.NODE_ID, ABCPropertyGraph.GRAPH_ID)
+    nodes = self.storage.get_graph(graph_id).nodes(data=True)
+    found = [number for number, data in nodes if tuple(map(data.get, keys)) == wanted]
+    if len(found) != 1:
+        raise PropertyGraphQueryException(
+            graph_id=graph_id, node_id=node_id, msg=f"{len(found)} nodes of this ID"
+        )
+    return int(found[0])
+
+
+NetworkXMixin._find_node = find_node
 
 
 def now() -> datetime:

@@ -71,16 +71,16 @@ def executed(dask: Cluster, process: int) -> bool:
     ("answer", "reason"),
     [
         ("object", PICKLED),
-        ("list", PICKLED),
-        ("number", PICKLED),
-        ("text", PICKLED),
+        pytest.param("list", PICKLED, marks=pytest.mark.long),
+        pytest.param("number", PICKLED, marks=pytest.mark.long),
+        pytest.param("text", PICKLED, marks=pytest.mark.long),
         ("error", "its task failed: builtins eval "),
         ("bytes", "its answer is not in the format of l4sbench"),
         ("unusable", r"tired \x1b[2J"),
-        ("facts", "it was handed a trial and answers something else"),
+        pytest.param("facts", "it was handed a trial and answers something else", marks=pytest.mark.long),
         ("missing", "it lacks the lab, which it got 3 times"),
         ("outside", "'../x' is not a file that a guest leaves"),
-        ("inputs", "'script' is not a file that a guest leaves"),
+        pytest.param("inputs", "'script' is not a file that a guest leaves", marks=pytest.mark.long),
         ("many", "the header of its answer is not valid: ran.files"),
     ],
 )
@@ -101,8 +101,10 @@ def test_a_hostile_answer_leaves_out_its_worker(
     [
         ("report_facts:object", PICKLED),
         ("report_facts:error", "it cannot be asked: no"),
-        ("report_facts:number", PICKLED),
-        ("report_facts:bytes", "its answer is not in the format of l4sbench"),
+        pytest.param("report_facts:number", PICKLED, marks=pytest.mark.long),
+        pytest.param(
+            "report_facts:bytes", "its answer is not in the format of l4sbench", marks=pytest.mark.long
+        ),
         ("report_facts:missing", "it was asked for facts and answers "),
     ],
 )

@@ -162,7 +162,8 @@ def test_a_scheduler_that_is_gone_ends_the_run_and_another_resumes_it(
     check_same(tmp_path, local)
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_guests_end_with_the_client_and_the_run_resumes(
     dask: Cluster, matrix: Path, local: dict[str, bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
