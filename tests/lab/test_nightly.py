@@ -42,6 +42,7 @@ def night(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.lab
 def test_nights(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "nights.yaml").write_text(MATRIX)

@@ -46,6 +46,9 @@ RESPONDS = {
 }
 """Parameters with which each responds to marks, and stays a while where it is."""
 
+VERSIONS = ["bbr2", "bbr3", pytest.param("bbr2_l4s", marks=pytest.mark.long)]
+"""What responds to losses; the second name of a module does as the first."""
+
 
 @pytest.mark.parametrize("cc", RESPONDS)
 def test_alpha_falls_as_the_fractions_that_it_drops_let_it(lab: Lab, tmp_path: Path, cc: str) -> None:
@@ -98,7 +101,7 @@ def test_a_marked_round_cuts_what_is_in_flight_by_a_third_of_alpha(lab: Lab, tmp
     assert all(s.bw_lo is None for s in found)  # marks leave the bandwidth alone
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_a_round_with_losses_keeps_seven_tenths_or_what_was_delivered(
     lab: Lab, tmp_path: Path, cc: str
 ) -> None:
@@ -116,7 +119,7 @@ def test_a_round_with_losses_keeps_seven_tenths_or_what_was_delivered(
     assert all(b[1].t_ms - a[1].t_ms >= 9 for a, b in pairwise(falls))
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_cruising_leaves_headroom(lab: Lab, tmp_path: Path, cc: str) -> None:
     found = solo(lab, tmp_path, cc, 8, queue="bfifo limit 20000")
     settled = [
@@ -130,7 +133,7 @@ def test_cruising_leaves_headroom(lab: Lab, tmp_path: Path, cc: str) -> None:
         assert state.cwnd <= max(state.inflight_hi - max(1, state.inflight_hi * 38 >> 8), 4)
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_losses_of_a_probe_set_the_upper_bound(lab: Lab, tmp_path: Path, cc: str) -> None:
     """A fifth of a bandwidth-delay product of buffer: probes overflow it."""
     found = solo(lab, tmp_path, cc, 8, queue="bfifo limit 20000")
@@ -167,7 +170,7 @@ def with_losses(found: list[State]) -> list[State]:
     return states_of
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_one_loss_in_a_hundred_packets_is_safe_and_three_are_too_many(
     lab: Lab, tmp_path: Path, cc: str
 ) -> None:
@@ -183,7 +186,7 @@ def test_one_loss_in_a_hundred_packets_is_safe_and_three_are_too_many(
             assert state.inflight_hi is not None
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_one_loss_in_fifty_packets_is_too_many(lab: Lab, tmp_path: Path, cc: str) -> None:
     found = probed(lab, tmp_path, cc, "4mbit", 1.0)
     probing = with_losses(found)
@@ -199,7 +202,7 @@ def at_least(now: float | None, before: float | None) -> bool:
     return now is None or (before is not None and now >= before)
 
 
-@pytest.mark.parametrize("cc", ["bbr2", "bbr2_l4s", "bbr3"])
+@pytest.mark.parametrize("cc", VERSIONS)
 def test_a_recovery_without_losses_leaves_the_bounds(lab: Lab, tmp_path: Path, cc: str) -> None:
     """Where the path becomes shorter packets overtake others, which TCP takes for lost, until they arrive."""
     this = experiment(cc, queue="netem delay 30ms limit 60000")

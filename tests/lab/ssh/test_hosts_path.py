@@ -116,6 +116,7 @@ def sent(hosts: NodesStatus, folder: Path, more: str) -> Arrived:
     return Arrived([int(line.split()[0]) for line in lines], seen["packets"], seen["drops"])
 
 
+@pytest.mark.long
 def test_losses_are_as_many_as_asked_for(probing: NodesStatus, tmp_path: Path) -> None:
     arrived = sent(probing, tmp_path, "path.loss: 10%")
     total = arrived.passed + arrived.dropped
@@ -270,6 +271,7 @@ def test_wifi_has_its_mean_rate_and_changes_it(hosts: NodesStatus, tmp_path: Pat
     assert json.loads(row["shown"])["rate"] == 19_000_000 // 8
 
 
+@pytest.mark.long
 def test_a_kernel_without_tables_is_named(hosts: NodesStatus, tmp_path: Path) -> None:
     """The lab's kernel has no nf_tables, so that nodes cannot change the ECN field."""
     if "=y" in on(hosts, "delay", "zcat /proc/config.gz | grep CONFIG_NF_TABLES=", check=False):

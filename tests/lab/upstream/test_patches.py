@@ -14,7 +14,7 @@ from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from tests.patience import PATIENCE_S, ran
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 PATCHES = sorted((assets.folder("kernels") / "lab" / "patches" / "upstream").glob("*.patch"))
 RULES = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
@@ -38,7 +38,6 @@ def tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-@pytest.mark.long
 def test_the_patches_apply_in_order(tree: Path) -> None:
     for patch in PATCHES:
         strict = ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch"]

@@ -36,6 +36,7 @@ def test_what_is_no_width() -> None:
         width_of("3.3")
 
 
+@pytest.mark.long
 def test_every_figure_has_the_width_and_readable_fonts(make: Make, tmp_path: Path) -> None:
     cells = [
         {"aqm": aqm, "buffer_bdp": bdp, "classic.ecn": ecn, "l4s": [50, 52], "classic": [40, 41]}
