@@ -245,8 +245,8 @@ FACTORS: Final = _table(
         "path.ack_thinning",
         "int",
         "Number of pure ACKs of a connection, one after the other, of which the path lets the last one pass; "
-        "1: all. ACKs that report a loss (SACK) always pass. A window of too few packets for so many ACKs waits "
-        "for its retransmission timeout. Only the virtual testbed applies it.",
+        "1: all. ACKs that report a loss (SACK) always pass. A window of too few packets for so many ACKs "
+        "waits for its retransmission timeout. Only the virtual testbed applies it.",
         default=1,
         minimum=1,
         maximum=1000,
