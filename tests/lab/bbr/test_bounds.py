@@ -47,7 +47,7 @@ RESPONDS = {
 """Parameters with which each responds to marks, and stays a while where it is."""
 
 VERSIONS = ["bbr2", "bbr3", pytest.param("bbr2_l4s", marks=pytest.mark.long)]
-"""What responds to losses; the second name of a module does as the first."""
+"""Names that respond to losses; the second one of a module does as its first."""
 
 
 @pytest.mark.parametrize("cc", RESPONDS)
