@@ -143,7 +143,7 @@ def test_intervals_decide_unless_a_study_is_reproduced() -> None:
     ours = {name for name, rule in rules.items() if rule == "l4sbench1"}
     quic = {"quic26", "quic26-quiche"}
     atlas = {"atlas", "atlas-bbr", "atlas-ecn", "atlas-step"}
-    flows = {"pam25-flows", "many-flows-causes"}
+    flows = {"pam25-flows", "pam25-flows-causes"}
     assert ours == {"quickstart", "sure", "ncf26-prague"} | flows | atlas | quic
     without = {
         "segsize26",
