@@ -122,7 +122,7 @@ def test_losses_are_as_many_as_asked_for(probing: NodesStatus, tmp_path: Path) -
     total = arrived.passed + arrived.dropped
     assert total > PROBES / 10  # where the machine is busy, nodes lose some before they come to netem
     assert abs(arrived.dropped - 0.1 * total) < SIGMAS * math.sqrt(total * 0.1 * 0.9)
-    assert 0 < len(arrived.numbers) <= arrived.passed
+    assert 0 < len(arrived.numbers) <= min(arrived.passed, PROBES - arrived.dropped / 2)
     assert arrived.overtaken == 0
 
 
