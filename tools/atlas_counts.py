@@ -2,16 +2,17 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Print how many cells of the atlas are okay, by queue and competitor, as a table for a document.
 
-    .venv/bin/python tools/atlas_counts.py [--rate LOW HIGH] [--rtt LOW HIGH]
+    .venv/bin/python tools/atlas_counts.py [--rate LOW HIGH] [--rtt LOW HIGH] [--buffer LOW HIGH]
 
 An entry has the cells that are okay, of those with a verdict, and after `▼`, `▲` and `◆` those in which the
 flow that switches, its competitor, or either is starved. Rows that are old and cells that have not run do not
-count.
+count. Buffers are in bandwidth-delay products.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rate", nargs=2, type=Rate.parse, default=(Rate(0), Rate(10**12)))
     parser.add_argument("--rtt", nargs=2, type=Duration.parse, default=(Duration(0), Duration(10**12)))
+    parser.add_argument("--buffer", nargs=2, type=float, default=(0, math.inf))
     args = parser.parse_args()
     atlas = Atlas.load()
-    (low, high), (near, far) = args.rate, args.rtt
+    (low, high), (near, far), (least, most) = args.rate, args.rtt, args.buffer
     cells = [
         cell
         for cell in atlas.current
-        if low.mbps <= cell.rate_mbps <= high.mbps and near.ms <= cell.rtt_ms <= far.ms
+        if low.mbps <= cell.rate_mbps <= high.mbps
+        and near.ms <= cell.rtt_ms <= far.ms
+        and least <= cell.buffer_bdp <= most
     ]
     queues, ccs = atlas.catalog.queues, atlas.catalog.congestion_controls
     places: dict[tuple[str, str], list[AtlasCell]] = {}
