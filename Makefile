@@ -26,8 +26,8 @@ test: ## the whole test suite, including the lab
 	@+$(MAKE) --no-print-directory --jobs=2 lab env-flent $(STATIC)
 	@$(PYTEST) -m "not long" $(AT_ONCE)
 
-# three files of tests at a time, of which one mostly waits; tests/conftest.py gives them out, the longest first
-AT_ONCE = -n 3 --no-loadscope-reorder
+# four files of tests at a time, as some mostly wait; tests/conftest.py gives them out, the longest first
+AT_ONCE = -n 4 --no-loadscope-reorder
 
 test-long: env-long env-flent lab ## tests that take minutes each: fidelity, full comparisons
 	@$(PYTEST) -m long

@@ -25,7 +25,7 @@ from tests.attack.worker import base_run
 from tests.patience import ran
 
 SEED: Final = int(os.environ.get("L4SBENCH_ATTACK_SEED") or 20260102)
-MANY: Final = 15
+MANY: Final = 8
 AS_COMMANDS: Final = 3
 LONG_AS_COMMANDS: Final = 20
 LONG: Final = 2000

@@ -134,6 +134,7 @@ def test_modules_from_outside_join_the_lab(lab: Lab, cache: Path, tmp_path: Path
         with_modules(own, {"other": folder})
 
 
+@pytest.mark.long
 def test_a_killed_build_is_named_cleaned_up_and_finished(cache: Path, kernels: Path) -> None:
     change_a_module(kernels)
     killed = subprocess.Popen([sys.executable, "-c", KILL_ME, str(cache), str(kernels)])

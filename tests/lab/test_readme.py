@@ -37,6 +37,7 @@ def quickstart(folder: Path, *filters: str) -> Path:
     return folder / "quickstart" / "latest"
 
 
+@pytest.mark.long
 def test_a_row_is_that_of_a_run(page: str, tmp_path: Path) -> None:
     run = quickstart(tmp_path, "aqm=dualpi2")
     shown = (run / "report" / "decision.md").read_text(encoding="utf-8")

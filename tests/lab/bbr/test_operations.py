@@ -12,7 +12,7 @@ from l4sbench.testbeds.virtual.lab import Lab, with_modules
 from l4sbench.testbeds.virtual.lab.lab import GUEST_MODULES
 from tests.lab.guests import Script, boot
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,7 @@ def test_a_local_cluster_as_documented(lab: Lab, tmp_path: Path) -> None:
         run_on(address, tmp_path)
 
 
+@pytest.mark.long
 def test_a_cluster_by_ssh_over_loopback(lab: Lab, tmp_path: Path) -> None:
     script = tmp_path / "cluster.py"
     script.write_text(BY_SSH)

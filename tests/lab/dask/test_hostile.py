@@ -75,10 +75,10 @@ def executed(dask: Cluster, process: int) -> bool:
         pytest.param("number", PICKLED, marks=pytest.mark.long),
         pytest.param("text", PICKLED, marks=pytest.mark.long),
         ("error", "its task failed: builtins eval "),
-        ("bytes", "its answer is not in the format of l4sbench"),
-        ("unusable", r"tired \x1b[2J"),
+        pytest.param("bytes", "its answer is not in the format of l4sbench", marks=pytest.mark.long),
+        pytest.param("unusable", r"tired \x1b[2J", marks=pytest.mark.long),
         pytest.param("facts", "it was handed a trial and answers something else", marks=pytest.mark.long),
-        ("missing", "it lacks the lab, which it got 3 times"),
+        pytest.param("missing", "it lacks the lab, which it got 3 times", marks=pytest.mark.long),
         ("outside", "'../x' is not a file that a guest leaves"),
         pytest.param("inputs", "'script' is not a file that a guest leaves", marks=pytest.mark.long),
         ("many", "the header of its answer is not valid: ran.files"),
@@ -105,7 +105,7 @@ def test_a_hostile_answer_leaves_out_its_worker(
         pytest.param(
             "report_facts:bytes", "its answer is not in the format of l4sbench", marks=pytest.mark.long
         ),
-        ("report_facts:missing", "it was asked for facts and answers "),
+        pytest.param("report_facts:missing", "it was asked for facts and answers ", marks=pytest.mark.long),
     ],
 )
 def test_a_hostile_answer_to_the_first_question_leaves_out_its_worker(
@@ -119,7 +119,11 @@ def test_a_hostile_answer_to_the_first_question_leaves_out_its_worker(
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [("object", PICKLED), ("error", "the lab cannot be unpacked: builtins eval ")]
+    ("answer", "reason"),
+    [
+        ("object", PICKLED),
+        pytest.param("error", "the lab cannot be unpacked: builtins eval ", marks=pytest.mark.long),
+    ],
 )
 def test_a_hostile_answer_to_the_lab_leaves_out_its_worker(
     dask: Cluster, lab: Lab, boot: Boot, answer: str, reason: str
@@ -131,6 +135,7 @@ def test_a_hostile_answer_to_the_lab_leaves_out_its_worker(
     assert not executed(dask, os.getpid())
 
 
+@pytest.mark.long
 def test_drawn_answers_end_a_trial_in_one_of_three_ways(dask: Cluster, lab: Lab, boot: Boot) -> None:
     """It fails, it counts, or no worker is left: the errors are those that are for this."""
     for name in ("bad", "worse", "worst"):

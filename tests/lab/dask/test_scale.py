@@ -194,7 +194,8 @@ def test_a_network_that_stalls_costs_only_time(
     check_same(tmp_path, local)
 
 
-@pytest.mark.parametrize("others", [pytest.param(1, marks=pytest.mark.long), 0])
+@pytest.mark.long
+@pytest.mark.parametrize("others", [0, 1])
 def test_a_worker_with_a_full_disk_is_left_out(
     dask: Cluster, matrix: Path, local: dict[str, bytes], tmp_path: Path, others: int
 ) -> None:

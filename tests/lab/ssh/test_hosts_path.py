@@ -209,12 +209,13 @@ capture: headers
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("at", "nodes"),
     [
         ("delay", ["delay"]),
-        pytest.param("receivers", ["rx-classic", "rx-l4s"], marks=pytest.mark.long),
-        pytest.param("senders", ["tx-classic", "tx-l4s"], marks=pytest.mark.long),
+        ("receivers", ["rx-classic", "rx-l4s"]),
+        ("senders", ["tx-classic", "tx-l4s"]),
     ],
 )
 def test_what_a_node_sends_waits_while_it_pauses(

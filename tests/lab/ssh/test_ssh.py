@@ -199,6 +199,7 @@ def test_a_sweep_from_matrix_to_decision(hosts: NodesStatus, tmp_path: Path) -> 
     assert api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path)).plan.to_run == 0
 
 
+@pytest.mark.long
 def test_the_path_changes_during_a_trial(hosts: NodesStatus, tmp_path: Path) -> None:
     """On hosts an event is a command of tc at its instant, and queues keep what they counted."""
     wanted = matrix(tmp_path, "fifo", duration="6s", name="step")

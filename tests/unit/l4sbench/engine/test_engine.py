@@ -137,7 +137,11 @@ def with_socket(folder: Path) -> None:
         (with_rights, "tx/root is a file with special rights"),
         (with_socket, "tx/socket is a socket"),
         (lambda folder: (folder / Path(*"abcdefghij")).mkdir(parents=True), "is too deep"),
-        (lambda folder: [(folder / f"{n}").touch() for n in range(10_001)], "left more than 10000 files"),
+        pytest.param(
+            lambda folder: [(folder / f"{n}").touch() for n in range(10_001)],
+            "left more than 10000 files",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_trial_whose_programs_leave_no_raw_files_fails_and_the_run_goes_on(
