@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import resource
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -29,6 +30,9 @@ _TEXT: Final = re.compile(r'<text((?: [\w:-]+="[^"]*")*)>(.*?)</text>', re.DOTAL
 _LINE: Final = re.compile(r'<tspan((?: [\w:-]+="[^"]*")*)>([^<]*)</tspan>')
 _FONT: Final = re.compile(r' font-(family|size|weight|style)="([^"]*)"')
 
+_RESERVED_BYTES: Final = 96 << 30
+"""Address space with which the renderer's JavaScript engine starts; 64 GB are too few (vl-convert 1.9)."""
+
 PNG_SCALE: Final = 3.0
 """Pixels per unit of the drawing: about 288 per inch, enough for print."""
 
@@ -47,6 +51,21 @@ def formats(text: str) -> tuple[str, ...]:
     if not found:
         raise InputError("no format is named", f"choose from {', '.join(FORMATS)}")
     return found
+
+
+def check_address_space() -> None:
+    """Check that the renderer can start: it reserves far more memory than it uses, and else ends the process.
+
+    Raises:
+        InputError: the address space of programs is limited to less.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _RESERVED_BYTES:
+        raise InputError(
+            f"figures cannot be drawn with {limit >> 20} MB of address space: the renderer reserves up to "
+            f"{_RESERVED_BYTES >> 30} GB, of which it uses little",
+            "`ulimit -v unlimited` lifts the limit in a shell",
+        )
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
@@ -69,6 +88,7 @@ def _image(spec: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=2)  # what was drawn to see its width is then written, in one format or more
 def _drawn(spec: str) -> str:
+    check_address_space()
     import vl_convert
 
     offline: list[str] = []  # no address may be read from
@@ -94,8 +114,10 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
         width_px: Width of an image; None: as drawn.
 
     Raises:
-        InputError: the format is unknown.
+        InputError: the format is unknown, or the address space is too small for drawing.
     """
+    if form != "json":
+        check_address_space()
     import vl_convert
 
     offline: list[str] = []
@@ -231,7 +253,7 @@ def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:
     """Write a chart in the format of the file's ending; the file appears whole or not at all.
 
     Raises:
-        InputError: the ending is not one of `FORMATS`.
+        InputError: the ending is not one of `FORMATS`, or the address space is too small for drawing.
     """
     path = Path(path)
     (form,) = formats(path.suffix.removeprefix(".") or path.name)
@@ -249,6 +271,7 @@ def javascript() -> str:
 
     The script defines `vega`, `vegaLite` and `vegaEmbed` as global names of the page.
     """
+    check_address_space()
     import vl_convert
 
     return str(vl_convert.javascript_bundle(_GLOBALS))

@@ -26,6 +26,7 @@ from l4sbench.disk.files import new_folder, remove_tree, sync_folder, write_whol
 from l4sbench.disk.plain import is_plain, is_real_folder
 from l4sbench.errors import InputError
 from l4sbench.store.files import room
+from reports.figures.save import check_address_space
 
 PAGE: Final = "index.html"
 DATA: Final = "data"
@@ -82,6 +83,7 @@ def _bundle(versions: str) -> str:
     kept = user_cache_path("l4sbench", appauthor=False) / "page" / f"vega-{versions}-{snippet}.js"
     with suppress(OSError, UnicodeDecodeError):
         return kept.read_bytes().decode()
+    check_address_space()
     bundle = vl_convert.javascript_bundle(SNIPPET)
     with suppress(OSError, InputError):  # without a cache it takes a second the next time, too
         kept.parent.mkdir(parents=True, exist_ok=True)
