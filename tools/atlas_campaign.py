@@ -7,8 +7,9 @@
 Filters are those of `l4sbench run`, such as `rate=10mbit,30mbit`; all cells count without them. One point of
 the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest bytes to send
 first. Then the table gets its rows, and its run directory below RUNS is deleted. A campaign that is
-interrupted goes on where it was: trials that have ended count. With --points it ends after so many. With
---sure undecided cells get more trials, as many as the matrix allows, and count as lacking without these.
+interrupted goes on where it was: trials that have ended count, and invalid and failed ones are in the table.
+With --points it ends after so many. With --sure undecided cells get more trials, as many as the matrix
+allows, and count as lacking without these.
 """
 
 from __future__ import annotations
@@ -76,8 +77,11 @@ def _run(point: _Point, filters: Sequence[str], runs: Path, jobs: int | None, *,
     trials = None if sure else _TRIALS
     with run_progress() as on_event:
         ended = run(point.matrix, *filters, *place, on_event=on_event, runs=runs, jobs=jobs, trials=trials)
-    if ended.result.exit_code:
-        raise SystemExit(ended.result.exit_code)
+    result = ended.result
+    if result.error is not None:
+        print(f"error: {result.error}", file=sys.stderr)
+    if result.error is not None or result.interrupted:  # invalid and failed trials are in the table
+        raise SystemExit(result.exit_code)
 
 
 def main() -> None:

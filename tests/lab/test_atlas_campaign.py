@@ -51,3 +51,15 @@ def test_lone_flows_have_a_table_of_their_own(lab: Lab, tmp_path: Path) -> None:
         assert row.l4s_percent is None
         assert 85 < row.classic_percent.mean < 97
         assert len(row.classic_each_percent) == row.trials == 3
+
+
+def test_an_invalid_trial_does_not_end_a_campaign(lab: Lab, tmp_path: Path) -> None:
+    """Behind 8 BDP of 1 Mbit/s and 100 ms, a receiver's window limits BBR in one of three trials."""
+    table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
+    write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped())], table)
+    words: list[str | Path] = [sys.executable, TOOL, runs, "-o", table, "--matrix", "atlas-bbr"]
+    ended = ran([*words, "aqm=fifo", "rate=1mbit", "rtt=100ms,200ms", "buffer_bdp=8"])
+    assert ended.returncode == 0, ended.stderr
+    rows = [row for row in read_atlas(table) if row.trials + row.left_out]
+    assert [row.rtt_ms for row in rows] == [100, 200]
+    assert all(row.trials and row.left_out for row in rows)
