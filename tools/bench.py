@@ -43,6 +43,9 @@ TRIALS = 20
 """Trials of a run: its start and its report cost as much whatever their number."""
 TURNS = 6
 """Trials of each congestion control."""
+FLOWS = (2, 10, 50)
+GROWTH_TURNS = 3
+"""Trials of each number of flows at one rate and round-trip time."""
 RATE_MBPS = 100
 RTT_MS = 10
 WORSE = 0.15
@@ -295,15 +298,19 @@ def regressions(found: list[Speed], earlier: Path) -> list[str]:
 
 
 def growth(folder: Path) -> None:
-    """Print virtual seconds per CPU second of the guest for rates, numbers of flows and RTTs."""
+    """Print virtual seconds per CPU second of the guest for rates, numbers of flows and RTTs.
+
+    Trials are as long as those of the studies, so that starts of flows weigh as they do there, and in turn,
+    so that other work on the machine slows all numbers of flows alike.
+    """
     print("virtual seconds per CPU second of the guest, dualpi2, as many DCTCP as CUBIC flows")
-    print("Mbit/s  RTT ms  2 flows  10 flows  50 flows")
+    print("Mbit/s  RTT ms " + "  ".join(f"{f'{flows} flows':>8}" for flows in FLOWS))
     for rate_mbps, rtt_ms in itertools.product((10, 100, 1000), (2, 10, 80)):
-        seconds = 10 if rate_mbps < 1000 else 3
-        costs = [
-            measure(folder, Load("dualpi2", rate_mbps, rtt_ms, flows), seconds, 1) for flows in (2, 10, 50)
-        ]
-        figures = "  ".join(f"{seconds / cost.guests_s:>8.2f}" for cost in costs)
+        seconds = LONG_S if rate_mbps < 1000 else LONG_S // 6
+        spent = dict.fromkeys(FLOWS, 0.0)
+        for _, flows in itertools.product(range(GROWTH_TURNS), FLOWS):
+            spent[flows] += measure(folder, Load("dualpi2", rate_mbps, rtt_ms, flows), seconds, 1).guests_s
+        figures = "  ".join(f"{GROWTH_TURNS * seconds / cpu_s:>8.2f}" for cpu_s in spent.values())
         print(f"{rate_mbps:>6}  {rtt_ms:>6} {figures}", flush=True)
 
 

@@ -11,6 +11,7 @@ import resource
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from l4sbench.disk.files import write_whole
@@ -53,8 +54,8 @@ def formats(text: str) -> tuple[str, ...]:
     return found
 
 
-def check_address_space() -> None:
-    """Check that the renderer can start: it reserves far more memory than it uses, and else ends the process.
+def renderer() -> ModuleType:
+    """Import the renderer, vl-convert, where it can start: it reserves far more memory than it uses.
 
     Raises:
         InputError: the address space of programs is limited to less.
@@ -66,6 +67,9 @@ def check_address_space() -> None:
             f"{_RESERVED_BYTES >> 30} GB, of which it uses little",
             "`ulimit -v unlimited` lifts the limit in a shell",
         )
+    import vl_convert
+
+    return vl_convert
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
@@ -86,13 +90,13 @@ def _image(spec: dict[str, Any]) -> str:
     return _drawn(json.dumps(spec))
 
 
+_OFFLINE: Final[list[str]] = []
+"""Addresses that the renderer may read from."""
+
+
 @lru_cache(maxsize=2)  # what was drawn to see its width is then written, in one format or more
 def _drawn(spec: str) -> str:
-    check_address_space()
-    import vl_convert
-
-    offline: list[str] = []  # no address may be read from
-    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=offline))
+    return str(renderer().vegalite_to_svg(spec, allowed_base_urls=_OFFLINE))
 
 
 def _resized(image: str, width_px: float) -> str:
@@ -116,11 +120,6 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
     Raises:
         InputError: the format is unknown, or the address space is too small for drawing.
     """
-    if form != "json":
-        check_address_space()
-    import vl_convert
-
-    offline: list[str] = []
     # a control character, which XML does not take, would abort the process
     spec = cast("dict[str, Any]", printable_json(spec))
     match form:
@@ -128,20 +127,17 @@ def render(spec: dict[str, Any], form: str, width_px: float | None = None) -> by
             image = _resized(_image(spec), width_px * (_POINTS if form == "pdf" else 1))
             if form == "svg":
                 return with_lengths(image).encode()
-            own = (
-                vl_convert.svg_to_png(image, scale=PNG_SCALE)
-                if form == "png"
-                else vl_convert.svg_to_pdf(image)
-            )
-            return bytes(own)
+            if form == "png":
+                return bytes(renderer().svg_to_png(image, scale=PNG_SCALE))
+            return bytes(renderer().svg_to_pdf(image))
         case "svg":
             return with_lengths(_image(spec)).encode()
         case "png":
-            return bytes(vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=offline))
+            return bytes(renderer().vegalite_to_png(spec, scale=PNG_SCALE, allowed_base_urls=_OFFLINE))
         case "pdf":
-            return bytes(vl_convert.vegalite_to_pdf(spec, allowed_base_urls=offline))
+            return bytes(renderer().vegalite_to_pdf(spec, allowed_base_urls=_OFFLINE))
         case "html":
-            return _without_tags(str(vl_convert.vegalite_to_html(spec, bundle=True))).encode()
+            return _without_tags(str(renderer().vegalite_to_html(spec, bundle=True))).encode()
         case "json":
             return (json.dumps(spec, indent=1) + "\n").encode()
         case _:
@@ -195,8 +191,6 @@ def _lines(attributes: str, body: str) -> list[tuple[str, Font]]:
 
 def _lengths(texts: Sequence[tuple[str, Font]]) -> list[float]:
     """Measure texts as Vega does: it draws them, and then prints how wide they have become."""
-    import vl_convert
-
     rows = []
     for line, attributes in texts:
         font = {
@@ -232,7 +226,7 @@ def _lengths(texts: Sequence[tuple[str, Font]]) -> list[float]:
         "data": [{"name": "texts", "values": rows}],
         "marks": [drawn, printed],
     }
-    image = str(vl_convert.vega_to_svg(spec, allowed_base_urls=[]))
+    image = str(renderer().vega_to_svg(spec, allowed_base_urls=_OFFLINE))
     found = re.findall(rf'font-family="{_PRINTED}"[^>]*>([\d.]+)</text>', image)
     return [float(length) for length in found]
 
@@ -271,7 +265,4 @@ def javascript() -> str:
 
     The script defines `vega`, `vegaLite` and `vegaEmbed` as global names of the page.
     """
-    check_address_space()
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(_GLOBALS))
+    return str(renderer().javascript_bundle(_GLOBALS))

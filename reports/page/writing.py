@@ -26,7 +26,7 @@ from l4sbench.disk.files import new_folder, remove_tree, sync_folder, write_whol
 from l4sbench.disk.plain import is_plain, is_real_folder
 from l4sbench.errors import InputError
 from l4sbench.store.files import room
-from reports.figures.save import check_address_space
+from reports.figures.save import renderer
 
 PAGE: Final = "index.html"
 DATA: Final = "data"
@@ -59,7 +59,12 @@ def write_series(report: Path, digest: str, scripts: Iterable[tuple[str, str]]) 
 
 
 def write_drawing(report: Path) -> str:
-    """Put Vega, Vega-Lite and Vega-Embed beside the page; return their file's name below `report`."""
+    """Put Vega, Vega-Lite and Vega-Embed beside the page; return their file's name below `report`.
+
+    Raises:
+        InputError: the address space is too small for making the file.
+        DiskFull: no room is left.
+    """
     import vl_convert
 
     versions = "-".join(
@@ -77,14 +82,11 @@ def write_drawing(report: Path) -> str:
 
 def _bundle(versions: str) -> str:
     """Return the libraries as one script that sets `vegaEmbed`; making it takes a second, so it is kept."""
-    import vl_convert
-
     snippet = sha256(SNIPPET.encode()).hexdigest()[:12]
     kept = user_cache_path("l4sbench", appauthor=False) / "page" / f"vega-{versions}-{snippet}.js"
     with suppress(OSError, UnicodeDecodeError):
         return kept.read_bytes().decode()
-    check_address_space()
-    bundle = vl_convert.javascript_bundle(SNIPPET)
+    bundle = str(renderer().javascript_bundle(SNIPPET))
     with suppress(OSError, InputError):  # without a cache it takes a second the next time, too
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, bundle)
