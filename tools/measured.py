@@ -22,7 +22,7 @@ from statistics import fmean, stdev
 
 import polars as pl
 
-from reports.published.claims import MEASURES, measures
+from reports.published.claims import MEASURES, least_of, measures
 from reports.result.load import RunTables, load
 from reports.result.stats import interval
 
@@ -41,16 +41,17 @@ def rows(
         for group, frame in found.items():
             own = frame.filter(pl.col("cell") == cell["cell"])
             shown = [_text(cell[name]) for name in factors]
-            yield [*shown, group, str(own.height), *(text for name in names for text in _estimate(own[name]))]
+            estimates = [text for name in names for text in _estimate(own[name], least_of(name))]
+            yield [*shown, group, str(own.height), *estimates]
 
 
-def _estimate(column: pl.Series) -> tuple[str, str, str]:
+def _estimate(column: pl.Series, least: float) -> tuple[str, str, str]:
     """Write the mean of a measure and the ends of its interval; empty where there is none."""
     values = [float(value) for value in column.drop_nulls()]
     if not values:
         return "", "", ""
     mean = fmean(values)
-    ends = interval(mean, stdev(values) if len(values) > 1 else None, len(values))
+    ends = interval(mean, stdev(values) if len(values) > 1 else None, len(values), least=least)
     low, high = ("", "") if ends is None else map(_text, ends)
     return _text(mean), low, high
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -82,6 +83,13 @@ MEASURES: Final[Mapping[str, str]] = {
     **LOSSES,
 }
 """Measures of a flow group in a trial, with their names in tables."""
+
+_SIGNED: Final = frozenset({"harm_percent", "srtt_minus_base_ms"})
+
+
+def least_of(measure: str) -> float:
+    """Return the smallest value that a measure can have, where confidence intervals are cut."""
+    return -math.inf if measure in _SIGNED else 0.0
 
 
 def measures(

@@ -21,7 +21,7 @@ import polars as pl
 
 from l4sbench.text.wording import counted
 from reports.published.claims.check import one_of
-from reports.published.claims.measures import MEASURES, measures
+from reports.published.claims.measures import MEASURES, least_of, measures
 from reports.published.claims.model import columns_of
 from reports.published.standards.cases import Case, Place, RowOutcome
 from reports.published.standards.model import Level
@@ -230,8 +230,11 @@ class _Judge:
         self, claim: RowClaim, place: Place, count: int, found: tuple[float, float | None, int]
     ) -> RowFinding:
         mean, sd, trials = found
-        passing = interval(mean, sd, trials, looks=self._looks, confidence=self._confidence)
-        failing = interval(mean, sd, trials, looks=self._looks * count, confidence=self._confidence)
+        least = least_of(claim.measure)
+        passing, failing = (
+            interval(mean, sd, trials, least=least, looks=looks, confidence=self._confidence)
+            for looks in (self._looks, self._looks * count)
+        )
         if passing is None or failing is None:
             reason = "one trial has no interval"
             return RowFinding(claim, place, RowOutcome.UNDECIDED, trials, mean, reason=reason)

@@ -95,6 +95,14 @@ def test_the_whole_interval_decides(tmp_path: Path, goodputs: list[float], outco
     assert finding.value == pytest.approx(sum(goodputs) / len(goodputs) / 10)
 
 
+def test_an_interval_ends_at_the_least_value_of_its_measure(tmp_path: Path) -> None:
+    found = verdict(tables(tmp_path, {"fifo": [1.0, 30.0, 2.0]}), sheet(RATIO), "fifo")
+    (finding,) = found.verdicts[0].findings
+    assert finding.ends is not None
+    assert finding.ends[0] == 0
+    assert finding.ends[1] == pytest.approx(3.88, abs=0.01)
+
+
 def test_many_rows_need_narrower_intervals(tmp_path: Path) -> None:
     found = tables(tmp_path, {"fifo": [10.0, 13.0, 16.0]})
     assert (
