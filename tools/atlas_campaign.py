@@ -30,6 +30,7 @@ from l4sbench.app.atlas import PAIRS, TABLES, UNDECIDED, AtlasCell, shipped
 from l4sbench.cli.progress import run_progress
 from l4sbench.disk import assets
 from l4sbench.engine.loop import RunInterrupted
+from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 if TYPE_CHECKING:
@@ -104,8 +105,15 @@ def main() -> None:
     output = args.output or shipped(args.table)
     atlas = Atlas.load(output)
     points: Counter[_Point] = Counter()
-    for name in args.matrix or names:
-        points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
+    refused: list[InputError] = []
+    chosen = args.matrix or names
+    for name in chosen:
+        try:
+            points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
+        except InputError as error:  # it may lack a rate that others have
+            refused.append(error)
+    if len(refused) == len(chosen):
+        sys.exit(f"error: {refused[0]}")
     print(f"{points.total()} cells of {len(points)} points to run", flush=True)
     for point, cells in sorted(points.items())[: args.points]:
         print(f"{cells} cells of {point}", flush=True)

@@ -38,6 +38,17 @@ def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
     assert filtered.stdout == "0 cells of 0 points to run\n"
 
 
+def test_a_matrix_without_the_rate_asked_for_is_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "atlas.csv.gz"
+    write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped())], table)
+    words: list[str | Path] = [sys.executable, TOOL, tmp_path / "runs", "-o", table, "--points", "0"]
+    some = ran([*words, "rate=30mbit", "rtt=20ms"])  # which atlas-step does not have
+    assert some.stdout == "200 cells of 3 points to run\n", some.stderr
+    nothing = ran([*words, "rate=31mbit"])
+    assert nothing.returncode == 1
+    assert nothing.stderr.startswith("error: rate=31mbit: no cell has rate=31mbit; choose from 1mbit, 3mbit")
+
+
 def test_lone_flows_have_a_table_of_their_own(lab: Lab, tmp_path: Path) -> None:
     table, runs = tmp_path / "alone.csv.gz", tmp_path / "runs"
     write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped(ALONE))], table)
