@@ -34,7 +34,6 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
     from l4sbench.text.units import Duration, Rate
 
 _TRIALS = 3
@@ -55,10 +54,13 @@ class _Point:
 
 
 def _points(
-    name: str, filters: Sequence[str], current: Sequence[AtlasCell], catalog: Catalog, *, sure: bool
+    matrix: Matrix, filters: Sequence[str], current: Sequence[AtlasCell], *, sure: bool
 ) -> Counter[_Point]:
-    """Return the points of a matrix with cells that lack trials of now, and how many these are."""
-    matrix = Matrix.load(assets.folder("matrices") / f"{name}.yaml", catalog)
+    """Return the points of a matrix with cells that lack trials of now, and how many these are.
+
+    Raises:
+        InputError: the matrix has none of the values that a filter names.
+    """
     of_undecided = matrix.trials.max if sure else _TRIALS
     done = {
         row.cell
@@ -66,7 +68,7 @@ def _points(
         if row.trials + row.left_out >= (of_undecided if row.verdict == UNDECIDED else _TRIALS)
     }
     return Counter(
-        _Point(cell.rate.mbps * cell.length.s, name, cell.rate, cell.rtt)
+        _Point(cell.rate.mbps * cell.length.s, matrix.name, cell.rate, cell.rtt)
         for cell in matrix.select(filters).asked
         if cell.id not in done
     )
@@ -108,8 +110,9 @@ def main() -> None:
     refused: list[InputError] = []
     chosen = args.matrix or names
     for name in chosen:
+        matrix = Matrix.load(assets.folder("matrices") / f"{name}.yaml", atlas.catalog)
         try:
-            points += _points(name, args.filters, atlas.current, atlas.catalog, sure=args.sure)
+            points += _points(matrix, args.filters, atlas.current, sure=args.sure)
         except InputError as error:  # it may lack a rate that others have
             refused.append(error)
     if len(refused) == len(chosen):

@@ -29,8 +29,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
@@ -50,6 +52,8 @@ RATE_MBPS = 100
 RTT_MS = 10
 WORSE = 0.15
 """Share by which a ratio may be lower than last time; repeated calls differ by up to a tenth."""
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 NS3_QUEUES = {"fifo": "fifo", "fq-codel": "fq-codel", "dualpi2": "pie"}
 """Queue -> that of ns-3, which has no DualPI2: its PIE takes that place."""
@@ -297,35 +301,39 @@ def regressions(found: list[Speed], earlier: Path) -> list[str]:
     ]
 
 
+def in_turn(folder: Path, loads: Mapping[_Key, Load], seconds: int, turns: int) -> dict[_Key, float]:
+    """Return the CPU seconds of the guests of each load, with a trial of each in every turn.
+
+    Other work on the machine then slows all of them alike.
+    """
+    spent = dict.fromkeys(loads, 0.0)
+    for _, key in itertools.product(range(turns), loads):
+        spent[key] += measure(folder, loads[key], seconds, 1).guests_s
+    return spent
+
+
 def growth(folder: Path) -> None:
     """Print virtual seconds per CPU second of the guest for rates, numbers of flows and RTTs.
 
-    Trials are as long as those of the studies, so that starts of flows weigh as they do there, and in turn,
-    so that other work on the machine slows all numbers of flows alike.
+    Trials are as long as those of the studies, so that starts of flows weigh as they do there.
     """
     print("virtual seconds per CPU second of the guest, dualpi2, as many DCTCP as CUBIC flows")
     print("Mbit/s  RTT ms " + "  ".join(f"{f'{flows} flows':>8}" for flows in FLOWS))
     for rate_mbps, rtt_ms in itertools.product((10, 100, 1000), (2, 10, 80)):
         seconds = LONG_S if rate_mbps < 1000 else LONG_S // 6
-        spent = dict.fromkeys(FLOWS, 0.0)
-        for _, flows in itertools.product(range(GROWTH_TURNS), FLOWS):
-            spent[flows] += measure(folder, Load("dualpi2", rate_mbps, rtt_ms, flows), seconds, 1).guests_s
+        loads = {flows: Load("dualpi2", rate_mbps, rtt_ms, flows) for flows in FLOWS}
+        spent = in_turn(folder, loads, seconds, GROWTH_TURNS)
         figures = "  ".join(f"{GROWTH_TURNS * seconds / cpu_s:>8.2f}" for cpu_s in spent.values())
         print(f"{rate_mbps:>6}  {rtt_ms:>6} {figures}", flush=True)
 
 
 def congestion_controls(folder: Path, names: list[str], seconds: int) -> None:
-    """Print virtual seconds per CPU second of two flows of each congestion control, beside those of CUBIC.
-
-    All are run in turn, so that other work on the machine slows all of them alike.
-    """
+    """Print virtual seconds per CPU second of two flows of each congestion control, beside those of CUBIC."""
     print("virtual seconds per CPU second of the guest, two flows of each at 100 Mbit/s and 10 ms")
     print("queue      congestion control   speed  over cubic's")
     for aqm in ("fifo", "dualpi2"):
         loads = {name: Load(aqm, l4s=name, classic=name) for name in ("cubic", *names)}
-        spent = dict.fromkeys(loads, 0.0)
-        for _, name in itertools.product(range(TURNS), loads):
-            spent[name] += measure(folder, loads[name], seconds, 1).guests_s
+        spent = in_turn(folder, loads, seconds, TURNS)
         for name, cpu_s in spent.items():
             own = TURNS * seconds / cpu_s
             print(f"{aqm:<9}  {name:<18} {own:>7.1f}  {spent['cubic'] / cpu_s:>12.2f}", flush=True)

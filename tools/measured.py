@@ -18,13 +18,12 @@ import csv
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 
 import polars as pl
 
 from reports.published.claims import MEASURES, least_of, measures
 from reports.result.load import RunTables, load
-from reports.result.stats import interval
+from reports.result.stats import estimate
 
 _PLACES = 4
 
@@ -50,10 +49,8 @@ def _estimate(column: pl.Series, least: float) -> tuple[str, str, str]:
     values = [float(value) for value in column.drop_nulls()]
     if not values:
         return "", "", ""
-    mean = fmean(values)
-    ends = interval(mean, stdev(values) if len(values) > 1 else None, len(values), least=least)
-    low, high = ("", "") if ends is None else map(_text, ends)
-    return _text(mean), low, high
+    found = estimate(values, least=least)
+    return _text(found.value), _text(found.low), _text(found.high)
 
 
 def _text(value: object) -> str:

@@ -65,7 +65,7 @@ def write_drawing(report: Path) -> str:
         InputError: the address space is too small for making the file.
         DiskFull: no room is left.
     """
-    import vl_convert
+    import vl_convert  # versions alone need no renderer, so that a kept file serves any address space
 
     versions = "-".join(
         (vl_convert.get_vega_version(), vl_convert.get_vega_embed_version(), version("vl-convert-python"))
