@@ -15,11 +15,11 @@ from l4sbench.catalog import Catalog
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.patience import ran
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
-
 TOOL = Path(__file__).parents[2] / "tools" / "atlas_campaign.py"
 
 
+@pytest.mark.lab
+@pytest.mark.long
 def test_a_point_becomes_rows_and_is_done(lab: Lab, tmp_path: Path) -> None:
     table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
     write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped())], table)
@@ -49,6 +49,8 @@ def test_a_matrix_without_the_rate_asked_for_is_left_out(tmp_path: Path) -> None
     assert nothing.stderr.startswith("error: rate=31mbit: no cell has rate=31mbit; choose from 1mbit, 3mbit")
 
 
+@pytest.mark.lab
+@pytest.mark.long
 def test_lone_flows_have_a_table_of_their_own(lab: Lab, tmp_path: Path) -> None:
     table, runs = tmp_path / "alone.csv.gz", tmp_path / "runs"
     write_atlas([replace(row, trials=0, left_out=0, sources="") for row in read_atlas(shipped(ALONE))], table)
@@ -64,6 +66,8 @@ def test_lone_flows_have_a_table_of_their_own(lab: Lab, tmp_path: Path) -> None:
         assert len(row.classic_each_percent) == row.trials == 3
 
 
+@pytest.mark.lab
+@pytest.mark.long
 def test_an_invalid_trial_does_not_end_a_campaign(lab: Lab, tmp_path: Path) -> None:
     """Behind 8 BDP of 1 Mbit/s and 100 ms, a receiver's window limits BBR in one of three trials."""
     table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
