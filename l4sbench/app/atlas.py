@@ -321,6 +321,15 @@ def write_atlas(cells: Iterable[AtlasCell], file: Path) -> None:
         temporary.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
 
 
+_SAME_WIRES: Final = {"f2a4675df32d": "4f95ff3df5b3"}
+"""Digests of wires, and of later ones that change nothing for the queues of the atlas.
+
+The later one clears departure times of packets. Of all queuing disciplines only fq, etf and taprio read
+them, and no queue of the atlas is made of these. All 45 cells of 10 Mbit/s, 20 ms and 1 BDP have the same
+shares and delays with both, trial by trial.
+"""
+
+
 @dataclass(frozen=True)
 class AtlasSources:
     """The files from which the kernel, the modules and the wire are made now, as rows have their digests."""
@@ -329,7 +338,8 @@ class AtlasSources:
 
     def made(self, row: AtlasCell) -> bool:
         """Return True if a row has trials, and these files made what they ran on."""
-        return row.verdict != NOT_RUN and (row.sources, row.wire) == (self.of(row.column), self.wire)
+        wire = _SAME_WIRES.get(row.wire, row.wire)
+        return row.verdict != NOT_RUN and (row.sources, wire) == (self.of(row.column), self.wire)
 
     @cached_property
     def wire(self) -> str:

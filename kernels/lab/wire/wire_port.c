@@ -126,6 +126,8 @@ static void wire_cut(struct sk_buff *skb)
 {
 	skb_orphan(skb);
 	skb_scrub_packet(skb, true);
+	/* scrubbing keeps a departure time, for namespaces of one host */
+	skb_set_delivery_time(skb, 0, SKB_CLOCK_REALTIME);
 	skb_clear_hash(skb);
 }
 

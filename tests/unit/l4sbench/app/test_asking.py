@@ -28,6 +28,8 @@ from l4sbench.errors import InputError
 
 CATALOG = Catalog.load()
 SOURCES = AtlasSources(CATALOG)
+SAME = "f2a4675df32d"
+"""A wire that kept departure times of packets, which no queue of the atlas reads."""
 FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
 FIFO = AtlasColumn("fifo", None, "prague", "cubic", "off")
 RATES, RTTS, BUFFERS = (10.0, 100.0), (10.0, 100.0), (1.0, 2.0)
@@ -130,7 +132,9 @@ def test_cells_of_another_kernel_are_old() -> None:
     assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old
 
 
-@pytest.mark.parametrize(("wire", "old"), [("", True), (SOURCES.wire, False), ("another", True)])
+@pytest.mark.parametrize(
+    ("wire", "old"), [("", True), (SOURCES.wire, False), ("another", True), (SAME, False)]
+)
 def test_cells_of_another_wire_are_old(wire: str, old: bool) -> None:
     other = AtlasCell(**{**vars(row(FQ, 10, 10, 1, "ok")), "wire": wire})
     assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old == old
