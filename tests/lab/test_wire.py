@@ -72,8 +72,8 @@ def test_packets_cost_each_host_its_time(lab: Lab, tmp_path: Path) -> None:
     assert some_ms - none_ms == pytest.approx(6 * 0.05, abs=0.05)
 
 
-def two_hosts(rate: str, *queue: str) -> Script:
-    """Return the beginning of a script: hosts at both sides of a router with fq, and 20 ms between them."""
+def bulk_flow(rate: str, queue: str, seconds: int) -> Script:
+    """Return the beginning of a script: a flow of CUBIC through a router with a queue, on a path of 20 ms."""
     script = Script()
     script.line("module", "/lab/modules/wire.ko", "-")
     ends = {"tx": "left", "rx": "right"}
@@ -95,19 +95,19 @@ def two_hosts(rate: str, *queue: str) -> Script:
         "tc",
         "qdisc add dev right root handle 1: htb default 3",
         f"class add dev right parent 1: classid 1:3 htb rate {rate}",
-        " ".join(("qdisc add dev right parent 1:3 fq", *queue)),
+        f"qdisc add dev right parent 1:3 {queue}",
     )
+    common = ("--port", 5001, "--seconds", seconds)
+    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
+    script.line("start", 100)
+    sender = ("lab-traffic", "send", "--to", "10.0.2.2", *common, "--cc", "cubic")
+    script.line("at", "tx", 250_000_000, "sender.json", "-", *sender)
     return script
 
 
 def test_a_flow_stays_in_its_queue_after_a_timeout(lab: Lab, tmp_path: Path) -> None:
     """A router sees headers, and not the hash that the sender's TCP draws anew after a timeout."""
-    script = two_hosts("1mbit")
-    common = ("--port", 5001, "--seconds", 20)
-    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
-    script.line("start", 100)
-    sender = ("lab-traffic", "send", "--to", "10.0.2.2", *common, "--cc", "cubic")
-    script.line("at", "tx", 250_000_000, "sender.json", "-", *sender)
+    script = bulk_flow("1mbit", "fq", 20)
     # no ACKs for two seconds, again and again
     for second in (2, 8, 14):
         for verb, when in (("add", second), ("del", second + 2)):
@@ -124,12 +124,7 @@ def test_a_flow_stays_in_its_queue_after_a_timeout(lab: Lab, tmp_path: Path) -> 
 
 def test_a_router_does_not_know_when_a_packet_was_sent(lab: Lab, tmp_path: Path) -> None:
     """The fq queue counts the time since a packet's departure time, and TCP sets one for its host's queue."""
-    script = two_hosts("1gbit", "ce_threshold 5ms")
-    common = ("--port", 5001, "--seconds", 2)
-    script.line("daemon", "rx", "receiver.json", "-", "lab-traffic", "receive", *common)
-    script.line("start", 100)
-    sender = ("lab-traffic", "send", "--to", "10.0.2.2", *common, "--cc", "cubic")
-    script.line("at", "tx", 250_000_000, "sender.json", "-", *sender)
+    script = bulk_flow("1gbit", "fq ce_threshold 5ms", 2)
     script.line("wait", 10_000_000_000)
     script.run("mid", "tc", "-s", "-j", "qdisc", "show", "dev", "right", out="queue.json")
     outcome = boot(lab, script, tmp_path / "trial")
