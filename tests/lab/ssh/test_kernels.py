@@ -37,13 +37,17 @@ def image(name: str, release: str, distribution: str, **offers: object) -> dict[
 
 
 def inventory(hosts: NodesStatus, folder: Path) -> Path:
-    """The lab's own, in which the router may boot the lab's kernel, and for CoDel one that is nowhere."""
+    """The lab's own, in which the router boots the lab's kernel for FIFO alone.
+
+    CoDel needs a kernel that is nowhere, and CoDel that drops one that has to be installed, which takes GRUB.
+    """
     told = on(hosts, "router", ". /etc/os-release; echo $ID ${VERSION_ID:-$VERSION_CODENAME}").strip()
     plain: Any = YAML(typ="safe").load(hosts.inventory)
     router = plain["all"]["children"]["nodes"]["hosts"]["router"]
     router["l4sbench_kernels"] = [
-        image("lab", r"7\..*-l4sbench", told, not_entries=["codel"]),
-        image("nowhere", r"99\..*", told, not_entries=["fifo"]),
+        image("lab", r"7\..*-l4sbench", told, not_entries=["codel", "codel-drop"]),
+        image("nowhere", r"99\..*", told, not_entries=["fifo", "codel-drop"]),
+        image("packaged", r"98\..*", told, not_entries=["fifo", "codel"]) | {"packages": ["linux-image-98"]},
     ]
     path = folder / "hosts.yml"
     YAML().dump(plain, path)
@@ -51,25 +55,27 @@ def inventory(hosts: NodesStatus, folder: Path) -> Path:
 
 
 def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, tmp_path: Path) -> None:
-    wanted, where = matrix(tmp_path, "codel, fifo", "2s"), f"ssh:{inventory(hosts, tmp_path)}"
+    wanted, where = matrix(tmp_path, "codel, codel-drop, fifo", "2s"), f"ssh:{inventory(hosts, tmp_path)}"
     before = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
     assert "have not been queried yet" in before.untested
     seen: list[events.Event] = []
     ended = api.run(wanted, on=where, runs=tmp_path, on_event=seen.append)
     begun = [event.kernels for event in seen if isinstance(event, events.StageBegun)]
-    assert begun == [{"router": "lab"}, {"router": "nowhere"}]
+    assert begun == [{"router": "lab"}, {"router": "nowhere"}, {"router": "packaged"}]
     over = {e.cell_id.partition("_")[0]: e for e in seen if isinstance(e, events.TrialEnded)}
     assert over["fifo"].status != "failed"
     assert over["codel"].status == "failed"
     assert "nowhere is not installed" in over["codel"].reasons[0]
+    assert "the boot loader is not GRUB: /boot/grub/grub.cfg is missing" in over["codel-drop"].reasons[0]
     assert ended.result.error is None
-    # what runs there is known now, so a plan knows without asking that one trial has ended
+    # what runs there is known now, so a plan knows without asking that FIFO's trial has ended
     after = api.plan_of(wanted, options=api.RunOptions(on=where, runs=tmp_path))
-    assert (after.untested, after.plan.to_run) == ("", 1)
-    assert [(batch.to_run, batch.changes) for batch in after.plan.staged] == [(1, ("router",)), (0, ())]
+    assert (after.untested, after.plan.to_run) == ("", 2)
+    batches = [(batch.to_run, batch.changes) for batch in after.plan.staged]
+    assert sorted(batches) == [(0, ()), (1, ("router",)), (1, ("router",))]
     release = on(hosts, "router", "uname", "-r").strip()
-    assert after.plan.staged[1].stage.known
-    assert release in after.plan.staged[1].stage.identity.kernel_release
+    [known] = [batch.stage for batch in after.plan.staged if batch.stage.known]
+    assert release in known.identity.kernel_release
 
 
 def with_own_modules(hosts: NodesStatus, lab: Lab, folder: Path) -> Path:
