@@ -96,6 +96,9 @@ def own_senders(source: MatrixSource, catalog: Catalog) -> Catalog:
         return None if path is None or path.name in catalog.senders else path
 
     def read(path: Path, statement: Statement) -> SenderEntry:
+        if not is_file(path / SENDER_FILE):
+            named = f"{statement.raw.rstrip('/')}/{SENDER_FILE}"
+            raise _wrong(statement, f"file {quoted(named)} not found")
         one = read_sender(path / SENDER_FILE)
         if one.name != path.name:
             message = f"folder {quoted(path.name)} has the sender {one.name}; both need the same name"

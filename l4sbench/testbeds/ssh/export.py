@@ -26,6 +26,7 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.program import programs
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import draw_conditions, seed_of
+from l4sbench.program.uses import senders
 from l4sbench.testbeds.ssh.facts import node_needs
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import module_sources
@@ -101,7 +102,8 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
 
     Raises:
         InputError: the matrix has more than `MOST_CELLS` cells, something else is in the folder, the
-            inventory's hosts cannot be the topology, or a program cannot be handed to Ansible.
+            inventory's hosts cannot be the topology, a program cannot be handed to Ansible, or a sender is
+            not built.
         TestbedError: the lean traffic tool, which some cell needs, cannot be compiled.
     """
     if len(matrix.cells) > MOST_CELLS:
@@ -109,6 +111,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         raise InputError(
             [Problem(f"{matrix.path}:1:1", "", message, "choose cells by filters, such as aqm=dualpi2")]
         )
+    _require_built(matrix)
     names = dict.fromkeys(cell.topology for cell in matrix.cells)
     topologies = {name: matrix.catalog.topology(name) for name in names}
     placed = _Placed()
@@ -123,6 +126,16 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     with new_folder(place, replace=True) as made:
         _write(made, matrix, topologies, inventory, placed)
     return len(matrix.cells)
+
+
+def _require_built(matrix: Matrix) -> None:
+    """Raise InputError unless the senders that the cells use have their programs, which the export holds."""
+    used = sorted({name for cell in matrix.cells for name in senders(cell)})
+    missing = [name for name in used if not matrix.catalog.sender(name).program.is_built]
+    if missing:
+        message = f"an export copies the programs of senders, but these are not built: {', '.join(missing)}"
+        hint = f"l4sbench senders build {' '.join(missing)}"
+        raise InputError([Problem(f"{matrix.path}:1:1", "", message, hint)])
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,19 @@ def test_an_export_has_a_most_number_of_cells(tmp_path: Path, capsys: pytest.Cap
     assert len(list((folder / "cells").iterdir())) == 20
 
 
+def test_an_export_needs_the_programs_of_senders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "by-hand"
+    assert main(["plan", "rtc26", "--export", str(folder)]) == 2
+    assert capsys.readouterr().err.endswith(
+        ":1:1: an export copies the programs of senders, but these are not built: pion, scream; "
+        "l4sbench senders build pion scream\n"
+    )
+    assert not folder.exists()
+
+
 def test_what_is_beside_an_export_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, mine = tmp_path / "out", tmp_path / "out.partial"
     mine.mkdir()
