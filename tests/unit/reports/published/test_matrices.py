@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The matrices of the published tables have the cells of every entry, with ids that do not change by accident."""
+"""The matrices of the published tables have the cells of every entry, with ids that do not change unseen."""
 
 from __future__ import annotations
 
