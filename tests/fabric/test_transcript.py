@@ -15,6 +15,11 @@ from tests.fabric.place import require_nodes
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 
+@pytest.fixture(autouse=True)
+def home() -> None:
+    """Commands have a home of their own; the lab is in the user's cache."""
+
+
 def test_the_session_prints_what_its_page_shows() -> None:
     require_nodes()
     argv = [sys.executable, "tools/transcripts.py", "--check", "examples/sessions/fabric.md"]
