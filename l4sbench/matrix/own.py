@@ -44,8 +44,7 @@ def own_topologies(source: MatrixSource, catalog: Catalog) -> Catalog:
         return None if path is None or path.stem in catalog.topologies else path
 
     def read(path: Path, statement: Statement) -> Topology:
-        if not is_file(path):
-            raise _wrong(statement, f"file {quoted(statement.raw)} not found")
+        _require_file(path, statement, statement.raw)
         return find_topology(statement.raw, statement.file.parent)
 
     found = _own(source, "topology", path_of, read)
@@ -70,9 +69,7 @@ def own_executables(source: MatrixSource, catalog: Catalog) -> Catalog:
 
     def read(path: Path, statement: Statement) -> Executable:
         one = Executable(path.name, path)
-        if not is_file(path):
-            command = command_of(statement.raw)
-            raise _wrong(statement, f"file {quoted(command.path)} not found", "compile it first")
+        _require_file(path, statement, command_of(statement.raw).path, "compile it first")
         try:
             one.require_usable()
         except InputError as error:
@@ -96,10 +93,9 @@ def own_senders(source: MatrixSource, catalog: Catalog) -> Catalog:
         return None if path is None or path.name in catalog.senders else path
 
     def read(path: Path, statement: Statement) -> SenderEntry:
-        if not is_file(path / SENDER_FILE):
-            named = f"{statement.raw.rstrip('/')}/{SENDER_FILE}"
-            raise _wrong(statement, f"file {quoted(named)} not found")
-        one = read_sender(path / SENDER_FILE)
+        file = path / SENDER_FILE
+        _require_file(file, statement, f"{statement.raw.rstrip('/')}/{SENDER_FILE}")
+        one = read_sender(file)
         if one.name != path.name:
             message = f"folder {quoted(path.name)} has the sender {one.name}; both need the same name"
             raise _wrong(statement, message, _ANOTHER)
@@ -147,6 +143,12 @@ def _own(
     if problems:
         raise InputError(reported(problems))
     return tuple(found.values())
+
+
+def _require_file(file: Path, statement: Statement, named: str, hint: str | None = None) -> None:
+    """Raise InputError where the statement is if a file, which the matrix names so, does not exist."""
+    if not is_file(file):
+        raise _wrong(statement, f"file {quoted(named)} not found", hint)
 
 
 def _wrong(statement: Statement, message: str, hint: str | None = None) -> InputError:
