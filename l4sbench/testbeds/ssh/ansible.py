@@ -29,14 +29,15 @@ _ACTIONS: Final = frozenset({"l4sbench_helper", "tofino_step"})
 _LONGEST: Final = 2000
 """Characters of a host's message that are kept."""
 
-Status = Literal["ok", "failed", "unreachable", "skipped"]
+Status = Literal["ok", "failed", "unreachable", "unfinished"]
 
 
 @dataclass(frozen=True)
 class HostOutcome:
     """The outcome of a playbook on one host.
 
-    `answer` is the result of the last of our own tasks, `message` the reason why the playbook ended early.
+    `answer` is the result of the last of our own tasks, `message` the reason why the playbook ended early. A
+    host is unfinished if the playbook's time ended first: it is slow, or has become silent.
     """
 
     status: Status
@@ -110,10 +111,11 @@ def play(
             timeout=max(1, int(limit_s)),
         )
         output = _read(folder)
-    missing = {host: HostOutcome("failed", "it reported nothing") for host in hosts}
     if runner.status == "failed" and not events.hosts:
         raise TestbedError(f"could not run {playbook}: {output[-1500:]}")
-    return Played(runner.status, {**missing, **events.hosts}, output)
+    missing = {host: HostOutcome("failed", "it reported nothing") for host in hosts}
+    late = events.unfinished(hosts, limit_s) if runner.status == "timeout" else {}
+    return Played(runner.status, {**missing, **events.hosts, **late}, output)
 
 
 def _literal(plain: Any) -> Any:
@@ -130,11 +132,27 @@ class _Events:
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostOutcome] = {}
+        self._under_way: dict[str, str] = {}
+        """The task that a host has begun and not ended."""
+
+    def unfinished(self, hosts: Sequence[str], limit_s: float) -> dict[str, HostOutcome]:
+        """Return the outcome of hosts that a time limit ended; of all if it ended none of their tasks."""
+        going = [host for host in hosts if host not in self.hosts or self.hosts[host].status == "ok"]
+        outcomes = {}
+        for host in [host for host in going if host in self._under_way] or going:
+            step = repr(self._under_way[host]) if host in self._under_way else "the playbook"
+            answer = self.hosts[host].answer if host in self.hosts else {}
+            outcomes[host] = HostOutcome("unfinished", f"{step} did not end within {limit_s:g} s", answer)
+        return outcomes
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
         kind = str(event.get("event"))
         data = event.get("event_data", {})
         host, answer = data.get("host"), _map(data.get("res"))
+        if host and kind == "runner_on_start":
+            self._under_way[host] = str(data.get("task"))
+        elif host:
+            self._under_way.pop(host, None)
         if host and kind in {"runner_on_ok", "runner_on_failed", "runner_on_unreachable"}:
             own = data.get("task_action") in _ACTIONS
             before = self.hosts.get(host, HostOutcome("ok"))

@@ -243,7 +243,11 @@ class SshTestbed:
             self.identity()
             return measure(self._declared, self._memory.owner())
         finally:
-            self._memory.unlock()
+            self.release()
+
+    def release(self) -> None:
+        """Let other runs use the hosts."""
+        self._memory.unlock()
 
     # ---- asking
     def _ask(self, said: Declared) -> None:
@@ -401,7 +405,8 @@ class SshTestbed:
         wrong = played.wrong
         if not wrong:
             return
-        lost = {h for h, t in wrong.items() if t.status == "unreachable" or t.answer.get("state") in _LOST}
+        silent = {"unreachable", "unfinished"}
+        lost = {h for h, t in wrong.items() if t.status in silent or t.answer.get("state") in _LOST}
         if lost:
             self._hosts.transition(HostsState.LOST)
         elif self._hosts.state is HostsState.LINKED:

@@ -264,3 +264,15 @@ def test_results_come_from_their_place_alone(tmp_path: Path) -> None:
         assert outcome.hosts[name].status == "failed"
         assert told in outcome.hosts[name].message
     assert not list((tmp_path / "results").glob("*"))
+
+
+def test_a_host_that_is_silent_is_unfinished(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 1000\n")
+    ssh.chmod(0o755)
+    path = tmp_path / "hosts.yml"
+    given = {"ansible_ssh_executable": str(ssh), "l4sbench_node": "router"}
+    path.write_text(json.dumps({"all": {"hosts": {"silent": given}}}))
+    outcome = play("prepare.yml", path, ("silent",), {"l4sbench_install": False}, limit_s=5)
+    assert {host: found.status for host, found in outcome.wrong.items()} == {"silent": "unfinished"}
+    assert outcome.hosts["silent"].message.endswith(" did not end within 5 s")
