@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collectors.assemble import Collected
     from l4sbench.app.adaptive import Forecast
     from l4sbench.engine.loop import RunResult
+    from l4sbench.engine.testbed import Testbed
     from l4sbench.errors import Problem
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.events import OnEvent
@@ -214,6 +215,21 @@ def run_prepared(
     on_event: OnEvent = lambda _: None,
 ) -> EndedRun:
     """Do as `run` does, with a matrix that is read already."""
+    from l4sbench.testbeds.staged import Staged
+
+    if prepared.settled.consented:
+        on_state(f"trusted from now on: the code of {', '.join(prepared.settled.consented)}")
+    testbed = prepared.open_testbed(on_state=on_state)
+    try:
+        return _run_on(testbed, prepared, on_plan, on_event)
+    finally:  # in a notebook a traceback keeps the testbed, and so what it has locked
+        if isinstance(testbed, Staged):
+            testbed.release()
+
+
+def _run_on(
+    testbed: Testbed, prepared: Prepared, on_plan: Callable[[Plan], None], on_event: OnEvent
+) -> EndedRun:
     from collectors.assemble import collect as assemble
     from collectors.validity import judge
     from l4sbench.app.adaptive import decider
@@ -226,11 +242,8 @@ def run_prepared(
     from l4sbench.testbeds.staged import Staged
 
     options = prepared.options
-    if prepared.settled.consented:
-        on_state(f"trusted from now on: the code of {', '.join(prepared.settled.consented)}")
     loaded = prepared.matrix
     enough = decider(loaded, prepared.rule)
-    testbed = prepared.open_testbed(on_state=on_state)
     identity = testbed.identity()
     staged = testbed if isinstance(testbed, Staged) else None
     stages = staged.stages() if staged else None

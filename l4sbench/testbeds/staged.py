@@ -40,6 +40,10 @@ class Staged(Testbed, Protocol):
         """
         ...
 
+    def release(self) -> None:
+        """Let other runs use the hosts that it locked; it is of no further use then."""
+        ...
+
 
 @runtime_checkable
 class Measuring(Testbed, Protocol):

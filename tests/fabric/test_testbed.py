@@ -101,6 +101,9 @@ class Booting(Hosts):
         self.booted.append(stage.state["router"])
         return self.identity()
 
+    def release(self) -> None:
+        pass
+
 
 @dataclass
 class Sweep:

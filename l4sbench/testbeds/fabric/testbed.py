@@ -145,7 +145,7 @@ class FabricTestbed:
         return held.hosts.stages() if isinstance(held.hosts, Staged) else None
 
     def advice(self) -> tuple[str, ...]:
-        """Return None: machines of a slice may boot whatever their cells need."""
+        """Return nothing: machines of a slice may boot whatever their cells need."""
         return ()
 
     def installs(self) -> tuple[str, ...]:
@@ -210,6 +210,12 @@ class FabricTestbed:
             raise TrialFailed("; ".join(dict.fromkeys(self._about(*one) for one in failed.items())))
         self._raise_if_different(left, identities)
         return replace(identities[0], testbed=self.name)
+
+    def release(self) -> None:
+        """Let other runs use the machines; the slices stay."""
+        for held in self._held:
+            if isinstance(held.hosts, Staged):
+                held.hosts.release()
 
     def _enter_on(
         self, held: Held, stage: Stage, stop: threading.Event

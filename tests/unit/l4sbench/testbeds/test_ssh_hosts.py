@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.app import api
 from l4sbench.app.api import load_matrix
 from l4sbench.engine.testbed import TrialStopped
 from l4sbench.errors import TestbedError, TrialFailed
@@ -293,6 +294,20 @@ def test_hosts_that_may_be_restarting_are_waited_for(
     assert (testbed.stages() is not None) is own
     del testbed  # which unlocks at once
     made(tmp_path / "late").identity()
+
+
+def test_a_run_that_failed_leaves_its_hosts_to_the_next(
+    hosts: Hosts, own_cache: Path, tmp_path: Path
+) -> None:
+    """Also while something keeps its traceback, as a notebook does."""
+    path = inventory(tmp_path, None)
+    hosts.answers = [{"router": BROKEN}] * 2
+    kept = []
+    for _ in range(2):
+        with pytest.raises(TestbedError) as caught:
+            api.run("quickstart", on=f"ssh:{path}", runs=tmp_path)
+        kept.append(caught)
+    assert [one.value.message for one in kept] == ["router: no headers"] * 2
 
 
 def test_interfaces_are_brought_up_for_a_switch_after_each_change(hosts: Hosts, tmp_path: Path) -> None:
