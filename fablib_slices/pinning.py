@@ -47,8 +47,11 @@ def cpu_map(cpuinfo: Mapping[str, Any], place: CardPlace) -> tuple[dict[str, str
     Raises:
         TestbedError: there are too few free CPUs, or the answer is not as documented.
     """
-    own = [str(cpu["VCPU"]) for cpu in _of(cpuinfo, place.instance, list)]
-    if all(_NUMBER.fullmatch(str(cpu.get("CPU Affinity"))) for cpu in _of(cpuinfo, place.instance, list)):
+    cpus = [_map(cpu) for cpu in _of(cpuinfo, place.instance, list)]
+    own = [str(cpu["VCPU"]) for cpu in cpus if "VCPU" in cpu]
+    if not cpus or len(own) < len(cpus):
+        raise TestbedError(f"FABRIC does not report the CPUs of {place.instance}")
+    if all(_NUMBER.fullmatch(str(cpu.get("CPU Affinity"))) for cpu in cpus):
         return ()
     if not place.numa:
         raise TestbedError("FABRIC does not report the NUMA node of its cards")
@@ -56,7 +59,8 @@ def cpu_map(cpuinfo: Mapping[str, Any], place: CardPlace) -> tuple[dict[str, str
     listed = host.get(f"NUMA node{place.numa[0]} CPU(s):")
     if not isinstance(listed, str):
         raise TestbedError(f"FABRIC does not report the CPUs of NUMA node {place.numa[0]} of {place.host}")
-    taken = {str(cpu) for cpu in host.get("pinned_cpus") or ()}
+    pinned = host.get("pinned_cpus")
+    taken = {str(cpu) for cpu in pinned} if isinstance(pinned, list) else set()
     free = _by_core(_ranges(listed), taken)
     if len(free) < len(own):
         raise TestbedError(
@@ -73,7 +77,8 @@ def memory_nodes(numainfo: Mapping[str, Any], place: CardPlace) -> tuple[str, ..
     """
     host, own = _of(numainfo, place.host, dict), _of(numainfo, place.instance, dict)
     room = sum(
-        _number(host.get(f"node {node}", {}).get("free")) + _number(own.get(f"Node {node}", {}).get("Total"))
+        _number(_map(host.get(f"node {node}")).get("free"))
+        + _number(_map(own.get(f"Node {node}")).get("Total"))
         for node in place.numa
     )
     if room < place.ram_gb * _MB_OF_GB:
@@ -82,6 +87,11 @@ def memory_nodes(numainfo: Mapping[str, Any], place: CardPlace) -> tuple[str, ..
             f"its memory of {place.ram_gb} GB does not fit on NUMA node {nodes}: {room} MB free"
         )
     return place.numa
+
+
+def _map(part: object) -> Mapping[str, Any]:
+    """Return a part of an answer if it is a map, else an empty one."""
+    return part if isinstance(part, Mapping) else {}
 
 
 def _by_core(ranges: Sequence[Sequence[int]], taken: set[str]) -> list[str]:

@@ -51,6 +51,10 @@ def test_machines_that_are_bound_stay_so() -> None:
         (cpuinfo(2, **{"NUMA node1 CPU(s):": 7}), "does not report the CPUs of NUMA node 1 of host"),
         ({"host": {}}, "FABRIC reports nothing about instance"),
         ("Failed", "FABRIC reports nothing about instance"),
+        ({"host": {}, "instance": []}, "FABRIC does not report the CPUs of instance"),
+        ({"host": {}, "instance": ["x"]}, "FABRIC does not report the CPUs of instance"),
+        ({"host": {}, "instance": [{"vcpu": 0}]}, "FABRIC does not report the CPUs of instance"),
+        (cpuinfo(5, pinned_cpus=2), "4 CPUs of NUMA node 1 of host are free, and it has 5"),
     ],
 )
 def test_what_cannot_be_bound_is_told(info: Any, told: str) -> None:
@@ -63,3 +67,5 @@ def test_memory_is_kept_near_the_cards_if_it_fits() -> None:
     assert memory_nodes(free, PLACE) == ("1",)
     with pytest.raises(TestbedError, match="32 GB does not fit on NUMA node 1: 32000 MB free"):
         memory_nodes({**free, "instance": {}}, PLACE)
+    with pytest.raises(TestbedError, match="does not fit on NUMA node 1: 0 MB free"):
+        memory_nodes({"host": {"node 1": "free"}, "instance": {"Node 1": ["900"]}}, PLACE)
