@@ -92,7 +92,8 @@ def unpack(
         try:
             _extract(archive, Path(folder), nodes, files, most_bytes or MOST_BYTES)
             report = _report(Path(folder, RESULT_FILE))
-        except (_Unusable, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        # ValueError: for malformed headers of sparse files
+        except (_Unusable, tarfile.TarError, ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise TrialFailed(f"{host}: its results cannot be used: {error}") from error
         for node in nodes:
             if Path(folder, "raw", node).is_dir():

@@ -153,6 +153,26 @@ def test_damaged_archives(tmp_path: Path, raw: Path) -> None:
         unpack(good, "a", HELD, raw)
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"GNU.sparse.map": "x", "GNU.sparse.size": "x", "GNU.sparse.realsize": "x"},
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "x"},
+    ],
+    ids=["0.1", "1.0"],
+)
+def test_headers_of_sparse_files_that_are_malformed(
+    tmp_path: Path, raw: Path, headers: dict[str, str]
+) -> None:
+    sparse = entry("raw/router/x", size=512)
+    sparse.pax_headers = headers
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as packed:
+        packed.addfile(sparse, io.BytesIO(b"x" * 512))
+    with pytest.raises(TrialFailed, match="a: its results cannot be used: "):
+        unpack(path, "a", HELD, raw)
+
+
 def blanks(folder: Path, *, kind: bytes, size: int) -> Path:
     """An archive whose metadata are blanks, which take no room in a compressed file."""
     path = folder / "blanks.tar.gz"
