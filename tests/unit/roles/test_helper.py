@@ -205,6 +205,82 @@ def test_rules_end_with_the_trials_that_have_them(tmp_path: Path, nodes: list[st
     assert json.loads(done.stdout) == [[table, table, []], *expected]
 
 
+ROUTES = """\
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from system import run
+from tuning import restore, tune
+
+def shown():
+    return run(["ip", "-o", "route", "show"]).stdout.splitlines()
+
+if subprocess.run(["ip", "tuntap", "add", "dev", "e0", "mode", "tap"], check=False).returncode:
+    sys.exit(77)
+for argv in (
+    "link set e0 up",
+    "address add 10.0.0.1/24 dev e0",
+    "route add 10.9.0.0/24 via 10.0.0.2",
+    "route add 10.9.0.0/24 via 10.0.0.2 metric 5",
+    "route add 10.8.0.0/24 nexthop via 10.0.0.2 nexthop via 10.0.0.3 weight 2",
+):
+    run(["ip", *argv.split()])
+states = [shown()]
+for window in ("10", "20"):
+    route = {"via": "10.0.0.9", "options": ["initcwnd", window]}
+    routes = [{"to": f"10.{number}.0.0/24", **route} for number in (9, 8, 7)]
+    program = {"sysctls": {}, "links": [], "routes": routes}
+    tune({"programs": {"tx": program}, "host_nodes": ["tx"], "ports": {}}, "tx")
+    states.append(shown())
+undone = restore("tx")
+print(json.dumps([*states, shown(), undone]))
+"""
+
+
+def test_routes_that_a_trial_replaced_come_back(tmp_path: Path) -> None:
+    inside = ["unshare", "--map-root-user", "--net", "--mount"]
+    done = subprocess.run(
+        [*inside, sys.executable, "-c", ROUTES, HELPER],
+        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no user namespaces, or no interfaces in them")
+    assert done.returncode == 0, done.stderr
+    before, first, second, after, undone = json.loads(done.stdout)
+    assert len(before) == 4
+    for window, shown in (("10", first), ("20", second)):
+        assert sum("via 10.0.0.9" in line and f"initcwnd {window}" in line for line in shown) == 3
+    assert sorted(after) == sorted(before)
+    assert "route to 10.9.0.0/24 as before" in undone
+
+
+def test_what_cannot_be_restored_keeps_nothing_else_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "SYSCTLS", tmp_path / "sys")
+    monkeypatch.setattr(tuning, "STATE", tmp_path)
+    (tmp_path / "sys" / "net").mkdir(parents=True)
+    first, second = (tmp_path / "sys" / "net" / name for name in ("first", "second"))
+    for file in (first, second):
+        file.write_text("1\n")
+    memory = tuning.Originals("tx")
+    tuning.set_sysctls(memory, {"net.first": "2", "net.second": "2"})
+    memory.save()
+    first.unlink()
+    first.symlink_to("/proc/version")  # which nobody can write
+    for _ in range(2):
+        with pytest.raises(system.Failed, match=r"^sysctl net\.first = 1: "):
+            tuning.restore("tx")
+        assert second.read_text() == "1"
+    first.unlink()
+    first.write_text("2")
+    assert tuning.restore("tx") == ["sysctl net.first = 1"]
+    assert not memory.path.exists()
+
+
 def test_reads_offloads() -> None:
     text = (CASES / "hostinfo/ethtool.txt").read_text(encoding="utf-8")
     found = tuning.offloads(text)

@@ -27,6 +27,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
         answer = _COMMANDS[command](*args)
     except Failed as failure:
         answer = {"failed": failure.reason}
-    except subprocess.SubprocessError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         answer = {"failed": str(error)}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 1 if "failed" in answer else 0
@@ -141,10 +142,18 @@ def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
         host.stop(running)
-    changed = unwire(namespaces())
-    for memory in sorted(STATE.glob("before-*.json")):
-        changed += restore(memory.name[len("before-") : -len(".json")])
-    changed += restore_modules()
+    nodes = [path.name[len("before-") : -len(".json")] for path in sorted(STATE.glob("before-*.json"))]
+    steps: list[Callable[[], list[str]]] = [partial(unwire, namespaces())]
+    steps += [partial(restore, node) for node in nodes]
+    changed: list[str] = []
+    failures = []
+    for step in [*steps, restore_modules]:
+        try:
+            changed += step()
+        except Failed as failure:
+            failures.append(failure.reason)
+    if failures:
+        raise Failed("; ".join(failures))
     if not STATE.exists():
         return {"changed": changed}
     shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is loaded in memory

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
 
 SYSCTLS = Path("/proc/sys")
 RULES = ("inet", "l4sbench")
 """Family and name of the table of nft that has all rules of a node (`l4sbench.program.data`)."""
+_ROUTE_STATES = ("linkdown", "dead", "offload", "rt_offload", "trap", "rt_trap")
+"""Words that `ip route` shows but does not take."""
 FORWARDING_6 = "net.ipv6.conf.all.forwarding"
 _TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_-]+)*)+")
 _OFFLOADS = {
@@ -117,37 +120,70 @@ def _neighbours(part: Mapping[str, Any], node: str, memory: Originals, wanted: l
 
 
 def restore(node: str) -> list[str]:
-    """Restore what `tune` changed outside of namespaces, and return what was changed."""
+    """Restore what `tune` changed outside of namespaces, and return what was changed.
+
+    Raises Failed after everything was tried; the values before are kept then, so that it can be repeated.
+    """
     memory = Originals(node)
-    changed = []
-    for key, value in memory.plain.get("sysctls", {}).items():
-        path = _sysctl_path(key)
-        if path.exists() and " ".join(path.read_text().split()) != value:
-            path.write_text(value)
-            changed.append(f"sysctl {key} = {value}")
-    for (name,) in memory.plain.get("queues", []):
-        ended = run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
-        changed += [] if ended.returncode else [f"queues of {name} removed"]
-    changed += _without_rules(memory)
-    for to, via in memory.plain.get("routes", []):
-        ended = run(["ip", "route", "del", to, "via", via], check=False)
-        changed += [] if ended.returncode else [f"route to {to} removed"]
-    for name, ip in memory.plain.get("neighbours", []):
-        ended = run(["ip", "neigh", "del", ip, "dev", name], check=False)
-        changed += [] if ended.returncode else [f"neighbour {ip} forgotten"]
-    for name, address in memory.plain.get("addresses", []):
-        ended = run(["ip", "address", "del", address, "dev", name], check=False)
-        changed += [] if ended.returncode else [f"address {address} removed"]
-    for mac, flags in memory.plain.get("offloads", {}).items():
-        name = by_mac(mac)
-        if name:
-            set_offloads(name, flags, check=False)
-            changed.append(f"offloads of {name} as before")
-    for (name,) in memory.plain.get("up", []):
-        ended = run(["ip", "link", "set", name, "down"], check=False)
-        changed += [] if ended.returncode else [f"{name} down"]
+    changed, failures = [], []
+    for step in _undoing(memory):
+        try:
+            changed += step()
+        except Failed as failure:
+            failures.append(failure.reason)
+    if failures:
+        raise Failed("; ".join(failures))
     memory.path.unlink(missing_ok=True)
     return changed
+
+
+def _undoing(memory: Originals) -> Iterator[Callable[[], list[str]]]:
+    """Yield the steps that restore a node's settings, in order."""
+    plain = memory.plain
+    for key, value in plain.get("sysctls", {}).items():
+        yield partial(_sysctl_as_before, key, value)
+    for (name,) in plain.get("queues", []):
+        yield partial(_undo, ["tc", "qdisc", "del", "dev", name, "root"], f"queues of {name} removed")
+    yield partial(_without_rules, memory)
+    for to, via in plain.get("routes", []):
+        yield partial(_undo, ["ip", "route", "del", to, "via", via], f"route to {to} removed")
+    for to, words in plain.get("replaced", {}).items():
+        yield partial(_route_as_before, to, words)
+    for name, ip in plain.get("neighbours", []):
+        yield partial(_undo, ["ip", "neigh", "del", ip, "dev", name], f"neighbour {ip} forgotten")
+    for name, address in plain.get("addresses", []):
+        yield partial(_undo, ["ip", "address", "del", address, "dev", name], f"address {address} removed")
+    for mac, flags in plain.get("offloads", {}).items():
+        yield partial(_offloads_as_before, mac, flags)
+    for (name,) in plain.get("up", []):
+        yield partial(_undo, ["ip", "link", "set", name, "down"], f"{name} down")
+
+
+def _undo(argv: list[str], done: str) -> list[str]:
+    """Run a command that fails if there is nothing to undo, as after a restart by hand."""
+    return [] if run(argv, check=False).returncode else [done]
+
+
+def _sysctl_as_before(key: str, value: str) -> list[str]:
+    if _shown(key) in {None, value}:
+        return []
+    _write_sysctl(key, value)
+    return [f"sysctl {key} = {value}"]
+
+
+def _route_as_before(to: str, words: list[str] | None) -> list[str]:
+    if words is None:
+        return []
+    run([*_ip(to)[:-1], "route", "replace", *words])
+    return [f"route to {to} as before"]
+
+
+def _offloads_as_before(mac: str, flags: Mapping[str, bool]) -> list[str]:
+    name = by_mac(mac)
+    if name is None:
+        return []
+    set_offloads(name, flags, check=False)
+    return [f"offloads of {name} as before"]
 
 
 def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
@@ -248,11 +284,15 @@ def set_sysctls(memory: Originals, wanted: Mapping[str, str]) -> list[str]:
             raise Failed(f"this kernel has no sysctl {key}{hint}")
         memory.first("sysctls", key, was)
     for key, value in {**left, **wanted}.items():
-        try:
-            _sysctl_path(key).write_text(value)
-        except OSError as error:
-            raise Failed(f"sysctl {key} = {value}: {error.strerror}") from error
+        _write_sysctl(key, value)
     return [f"sysctl {key} = {value}" for key, value in {**left, **differ}.items()]
+
+
+def _write_sysctl(key: str, value: str) -> None:
+    try:
+        _sysctl_path(key).write_text(value)
+    except OSError as error:
+        raise Failed(f"sysctl {key} = {value}: {error.strerror}") from error
 
 
 def _shown(key: str) -> str | None:
@@ -337,9 +377,24 @@ def _route(memory: Originals, route: Mapping[str, Any]) -> str | None:
     shown = listed([*_ip(to), "-d", "route", "show", to])
     if any(_is(item, via, options) for item in shown):
         return None
+    if to not in [known for known, _ in memory.plain.get("routes", [])]:
+        memory.first("replaced", to, _replaced_by_ours(to))
     run(["ip", "route", "replace", to, "via", via, *options])
     memory.added("routes", to, via)
     return " ".join(["route to", to, "via", via, *options])
+
+
+def _replaced_by_ours(to: str) -> list[str] | None:
+    """Return the route that ours takes the place of, in the words of `ip route`; None if there is none.
+
+    It is the one with the metric that ours has, which Linux does not show for IPv4.
+    """
+    metric = "1024" if is_ipv6(to) else None
+    for line in run([*_ip(to)[:-1], "-o", "route", "show", to]).stdout.splitlines():
+        shown = re.search(r"\bmetric ([0-9]+)", line)
+        if (shown[1] if shown else None) == metric:
+            return [word for word in line.replace("\\", " ").split() if word not in _ROUTE_STATES]
+    return None
 
 
 def _is(item: Mapping[str, Any], via: str, options: list[str]) -> bool:

@@ -143,18 +143,28 @@ def _join(name: str, bridge: str) -> list[str]:
 
 
 def unwire(found: list[str]) -> list[str]:
-    """Remove these namespaces. The kernel returns hardware in them to the host soon after."""
+    """Remove these namespaces, and restore the hardware in them, which the kernel returns soon after.
+
+    Raises Failed if it does not come back.
+    """
     macs = {str(link["address"]).lower() for netns in found for link in links(netns) if _is_hardware(link)}
     for netns in found:
         run(["ip", "netns", "delete", netns])
     deadline = time.monotonic() + 5
     while any(by_mac(mac) is None for mac in macs) and time.monotonic() < deadline:
         time.sleep(0.05)
-    for mac, was in (read_json(_MOVED) or {}).items():
-        name = by_mac(mac) if mac in macs else None
+    noted = read_json(_MOVED) or {}
+    for mac, was in list(noted.items()):
+        name = by_mac(mac)
         if name:
             set_offloads(name, was["offloads"], check=False)
             run(["ip", "link", "set", name, "up" if was["up"] else "down"], check=False)
+            del noted[mac]
+    if _MOVED.exists():
+        write_whole(_MOVED, json.dumps(noted))
+    away = sorted(mac for mac in macs if by_mac(mac) is None)
+    if away:
+        raise Failed(f"interfaces have not come back from namespaces that were removed: {', '.join(away)}")
     return [f"namespace {netns} removed" for netns in found]
 
 
