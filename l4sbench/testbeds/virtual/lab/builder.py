@@ -44,6 +44,7 @@ from l4sbench.testbeds.virtual.lab.programs import (
     build_tools,
     find_module,
 )
+from l4sbench.testbeds.virtual.lab.pruning import guests_run, running_kernels
 from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.lab.source import Say, Source
 from l4sbench.testbeds.virtual.lab.status import disk_bytes
@@ -174,7 +175,8 @@ def remove_lab(name: str, *, keep_tree: bool = False, cache: Path | None = None)
         The bytes of the parts.
 
     Raises:
-        TestbedError: There is no such lab, it is the default one, or another build holds the lock.
+        TestbedError: There is no such lab, it is the default one, guests run on it, or another build holds
+            the lock.
     """
     home = Cache.open(cache)
     if name == DEFAULT_LAB:
@@ -193,6 +195,8 @@ def remove_lab(name: str, *, keep_tree: bool = False, cache: Path | None = None)
         )
         parts = frozenset[str]().union(*(record.parts() for record in own.values())) - theirs
         shared = {"userland", "tools"}
+        if any(f"kernel/{kernel}" in parts for kernel in running_kernels(cache)):
+            raise TestbedError(f"guests of the lab {name} run", "wait until their run has ended")
         gone = [home.root / part for part in sorted(parts) if part.partition("/")[0] not in shared]
         freed = sum(disk_bytes(path, set()) for path in gone if path.exists())
         for path in own:
@@ -446,7 +450,7 @@ def _archives() -> tuple[Archive, ...]:
 
 
 def _prune(cache: Cache) -> None:
-    """Remove old labs, the parts that only they used, and the scratch state of apt."""
+    """Remove old labs, the parts that only they used unless guests run, and the scratch state of apt."""
     seen: dict[str, int] = {}
     for path in cache.records():
         name = path.stem.rpartition(BEFORE_KEY)[0]
@@ -460,7 +464,7 @@ def _prune(cache: Cache) -> None:
     newest = sources.cached(cache)
     if newest is not None:
         used.add(f"source/{newest.digest}")
-    for kind in PARTS:
+    for kind in () if guests_run(cache.root) else PARTS:  # nodes may have been up for longer
         for part in (cache.root / kind).glob("*"):
             if f"{kind}/{part.name}" not in used and time.time() - part.stat().st_mtime > _KEPT_S:
                 remove_tree(part)

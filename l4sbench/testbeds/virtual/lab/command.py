@@ -18,6 +18,11 @@ from l4sbench.errors import TestbedError
 
 Argv = Sequence[str | Path]
 
+
+class KilledError(TestbedError):
+    """A program that did not end by itself, so that it may have left half of a file."""
+
+
 _TAIL_LINES = 12
 _SAME_EVERYWHERE = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
 """Variables that keep output and sort order independent of the user who builds."""
@@ -158,14 +163,16 @@ class Commands:
                 process.stdout.close()
         log.flush()
         if late.is_set():
-            raise self._error(f"{what} took longer than {timeout_s:.0f} s")
+            raise KilledError(*self._reason(f"{what} took longer than {timeout_s:.0f} s"))
         if code != 0:
-            raise self._error(f"{what} failed ({_how(code)})")
+            kind = TestbedError if code > 0 else KilledError
+            raise kind(*self._reason(f"{what} failed ({_how(code)})"))
 
-    def _error(self, message: str) -> TestbedError:
+    def _reason(self, message: str) -> tuple[str, str]:
+        """Return the message of an error, with the end of the log, and the hint where the whole is."""
         with self.log.open(encoding="utf-8", errors="replace") as stream:
             tail = "".join(f"  {line}" for line in deque(stream, maxlen=_TAIL_LINES)).rstrip("\n")
-        return TestbedError(f"{message}:\n{tail}", hint=f"the whole log is {self.log}")
+        return f"{message}:\n{tail}", f"the whole log is {self.log}"
 
 
 def _how(code: int) -> str:
@@ -173,8 +180,8 @@ def _how(code: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program that is still running, and all processes that it started."""
-    if process.poll() is None:
+    """Kill a program and all that it started: one of them may outlive it and keep its output open."""
+    if process.returncode is None:  # its number is not yet another's
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -20,6 +20,7 @@ from pathlib import Path
 from l4sbench.disk.files import PARTIAL, remove_tree, write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import Cache
+from l4sbench.testbeds.virtual.lab.command import KilledError
 
 _GIT_S = 120
 _LIST = ".l4sbench-files.json"
@@ -42,6 +43,8 @@ def building(tree: Path) -> Iterator[None]:
         remove_tree(tree)
     try:
         yield
+    except KilledError:
+        raise
     except TestbedError:  # make removes what a step that failed has made
         (tree / _BUILDING).unlink(missing_ok=True)
         raise

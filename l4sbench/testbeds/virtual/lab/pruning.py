@@ -51,15 +51,21 @@ def _is_current(key: str, record: LabRecord, inputs: Inputs) -> bool:
 
 def guests_run(cache: Path | None = None) -> bool:
     """Return True if a process of this machine runs a kernel of the cache."""
+    return bool(running_kernels(cache))
+
+
+def running_kernels(cache: Path | None = None) -> frozenset[str]:
+    """Return the names of those folders of kernels of which a process of this machine runs one."""
     kernels = Cache.open(cache).root.resolve() / "kernel"
+    found = set()
     for link in Path("/proc").glob("[0-9]*/exe"):
         try:
             program = Path(os.readlink(link))  # noqa: PTH115  (it may name a file that is gone)
         except OSError:
             continue
         if program.is_relative_to(kernels):
-            return True
-    return False
+            found.add(program.relative_to(kernels).parts[0])
+    return frozenset(found)
 
 
 def remove_parts(parts: Iterable[PartStatus], cache: Path | None = None, kernels: Path | None = None) -> int:

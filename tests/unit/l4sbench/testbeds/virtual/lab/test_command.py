@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.errors import TestbedError
-from l4sbench.testbeds.virtual.lab.command import Commands
+from l4sbench.testbeds.virtual.lab.command import Commands, KilledError
 from tests.patience import PATIENCE_S
 
 
@@ -93,3 +93,8 @@ def test_a_callers_make_does_not_steer_ours(commands: Commands, monkeypatch: pyt
     monkeypatch.setenv("ARCH", "arm64")
     said = commands.output(["sh", "-c", "echo [$MAKEFLAGS$ARCH]"], what="a try", timeout_s=PATIENCE_S)
     assert said == "[]\n"
+
+
+def test_a_child_that_keeps_the_output_open_is_late_too(commands: Commands) -> None:
+    with pytest.raises(KilledError, match="took longer than"):
+        commands.run(["sh", "-c", "sleep 600 & exit 0"], what="waiting", timeout_s=1.0)

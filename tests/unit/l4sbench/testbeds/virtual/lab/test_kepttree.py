@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from l4sbench.errors import TestbedError
+from l4sbench.testbeds.virtual.lab.command import Commands
 from l4sbench.testbeds.virtual.lab.kepttree import building, refresh
 from tests.patience import PATIENCE_S
 
@@ -144,6 +145,20 @@ def test_a_build_that_was_killed_begins_anew_and_one_that_failed_goes_on(
         fail_in(tree)
     assert (tree / "net/codel.o").exists()
     (tree / ".l4sbench-building").touch()
+    with building(tree):
+        assert not tree.exists()
+
+
+def run_out_of_time(tree: Path, commands: Commands) -> None:
+    (tree / ".l4sbench-building").touch()
+    commands.run(["sleep", "600"], what="compiling", timeout_s=0.1)
+
+
+def test_a_step_that_ran_out_of_time_counts_as_killed(source: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "mine"
+    again(source, tree)
+    with pytest.raises(TestbedError, match="took longer than"), building(tree):
+        run_out_of_time(tree, Commands.logging_to(tmp_path / "step.log"))
     with building(tree):
         assert not tree.exists()
 

@@ -293,6 +293,19 @@ def test_a_kernel_of_one_s_own_is_not_replaced_by_another_unasked(cache: Path, k
         build(BuildOptions(cache=cache, kernels=kernels, name="mine", keep_tree=True))
 
 
+def test_a_lab_is_not_removed_while_guests_run_on_it(cache: Path, kernels: Path) -> None:
+    pretend_built(cache, kernels)
+    pretend_built(cache, kernels, "mine", name="mine")
+    shutil.copy2(shutil.which("sleep") or "sleep", cache / "kernel/mine/linux")
+    with subprocess.Popen([cache / "kernel/mine/linux", "600"]) as guest:
+        try:
+            with pytest.raises(TestbedError, match="guests of the lab mine run"):
+                remove_lab("mine", cache=cache)
+        finally:
+            guest.kill()
+    assert remove_lab("mine", cache=cache) > 0
+
+
 def test_removing_a_lab_removes_what_it_has_alone(cache: Path, kernels: Path) -> None:
     pretend_built(cache, kernels)
     pretend_built(cache, kernels, "mine", name="mine")
