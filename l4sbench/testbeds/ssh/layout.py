@@ -427,60 +427,18 @@ def _shaping_sender(host: Host, topology: Topology, where: str) -> Iterator[Prob
             yield Problem(where, quoted(host.name), message, hint)
 
 
-@dataclass(frozen=True)
-class HostPart:
-    """One host's part of one trial, as the helper on the host reads it (roles/helper).
-
-    Attributes:
-        id: Names the trial on the hosts.
-        owner: Name of the controller that runs it; another owner's trial is not ended.
-        host_nodes: Nodes of this host.
-        ports: Hardware addresses of this host's interfaces, by network.
-        networks: All networks with their nodes.
-        programs: Programs of all nodes.
-        router: The node by whose clock the trial starts.
-        meet: Its address, which every node can reach.
-        limit_s: Seconds after which the trial has failed.
-    """
-
-    id: str
-    owner: str
-    host_nodes: tuple[str, ...]
-    ports: Mapping[str, str]
-    networks: Mapping[str, tuple[str, ...]]
-    programs: Mapping[str, Program]
-    router: str
-    meet: str
-    limit_s: float
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain lists, maps and scalars."""
-        return {
-            "id": self.id,
-            "owner": self.owner,
-            "host_nodes": list(self.host_nodes),
-            "ports": dict(self.ports),
-            **shared(self.networks, self.programs),
-            "router": self.router,
-            "meet": self.meet,
-            "limit_s": self.limit_s,
-        }
-
-
-def shared(
-    networks: Mapping[str, tuple[str, ...]], programs: Mapping[str, Program]
-) -> dict[str, dict[str, object]]:
-    """Return what the parts of all hosts of a trial share, as plain data.
+def _plain(programs: Mapping[str, Program]) -> dict[str, object]:
+    """Return programs as plain data.
 
     Raises:
-        InputError: Ansible would take a text in it for a template.
+        InputError: Ansible would take a text in one for a template.
     """
     plain = {node: program.to_json() for node, program in programs.items()}
     for node, program in plain.items():
         for text in _templates(program):
             message = f"{text!r} cannot be passed to Ansible, which takes it for a template"
             raise InputError([Problem("", node, message, "remove the braces from the catalog entry")])
-    return {"networks": {name: list(nodes) for name, nodes in networks.items()}, "programs": {**plain}}
+    return {**plain}
 
 
 def _templates(plain: object) -> Iterator[str]:
@@ -519,32 +477,6 @@ def meeting_place(topology: Topology, switches: Collection[str] = ()) -> str:
     return keeper.address_on(topology.bottlenecks[0].network).ip
 
 
-def parts(
-    hosts: Sequence[Host],
-    topology: Topology,
-    programs: Mapping[str, Program],
-    *,
-    trial: str,
-    owner: str,
-    limit_s: float,
-) -> dict[str, HostPart]:
-    """Return every host's part of a trial, by the host's name."""
-    return {
-        host.name: HostPart(
-            id=trial,
-            owner=owner,
-            host_nodes=host.nodes,
-            ports=host.ports,
-            networks=networks_of(topology),
-            programs=programs,
-            router=topology.router,
-            meet=meeting_place(topology),
-            limit_s=limit_s,
-        )
-        for host in hosts
-    }
-
-
 def executable_variables(cells: Iterable[Cell], catalog: Catalog) -> list[dict[str, str]]:
     """Return the programs of the user's own that hosts are given, as playbooks/prepare.yml takes them."""
     used = {name for cell in cells for name in executables(cell)}
@@ -568,12 +500,11 @@ def trial_variables(
         InputError: Ansible would take a text of a program for a template.
     """
     programs = {node: program for node, program in programs.items() if node not in switches}
-    both = shared(networks_of(topology), programs)
     return {
         "l4sbench_trial": trial,
         "l4sbench_owner": owner,
-        "l4sbench_networks": both["networks"],
-        "l4sbench_programs": both["programs"],
+        "l4sbench_networks": {name: list(nodes) for name, nodes in networks_of(topology).items()},
+        "l4sbench_programs": _plain(programs),
         "l4sbench_router": keeper_of(topology, switches),
         "l4sbench_meet": meeting_place(topology, switches),
         "l4sbench_limit_s": limit_s,

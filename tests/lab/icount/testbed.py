@@ -14,7 +14,7 @@ from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem
 from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.program.trial import TrialSpec
-from l4sbench.testbeds.ssh.layout import Host, parts
+from l4sbench.testbeds.ssh.layout import trial_variables
 from l4sbench.testbeds.ssh.lean import source_digest
 from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
 from l4sbench.testbeds.ssh.testbed import MEET_S
@@ -78,19 +78,19 @@ class IcountTestbed:
             default=0.0,
         )
         name = f"{re.sub('[^A-Za-z0-9_.-]', '-', spec.cell.id)[:100]}.{spec.trial}"
-        host = Host(HOST, tuple(spec.topology.by_name), whole=True)
-        given = parts(
-            [host], spec.topology, spec.programs, trial=name, owner=self.name, limit_s=virtual_s + MEET_S
-        )
+        nodes = tuple(spec.topology.by_name)
+        given = trial_variables(spec.programs, spec.topology, name, self.name, virtual_s + MEET_S)
+        shared = ("owner", "networks", "programs", "router", "meet", "limit_s")
+        own = {"id": name, "host_nodes": list(nodes), "ports": {}}
         results = run(
             self._image,
-            given[HOST].to_json(),
+            {**own, **{key: given[f"l4sbench_{key}"] for key in shared}},
             seed=spec.seed,
             folder=self._folder / name,
             limit_s=spec.wall_limit_s,
             stop=stop,
         )
-        report = {HOST: unpack(results, HOST, host.nodes, raw)}
+        report = {HOST: unpack(results, HOST, nodes, raw)}
         write_start(raw, report, spec.topology.router)
         wall_s = time.monotonic() - began
         return Outcome(

@@ -17,10 +17,10 @@ from l4sbench.testbeds.ssh.layout import (
     approximated,
     hosts_of,
     misplaced,
-    parts,
     settled,
     shared_by_all,
     too_fast,
+    trial_variables,
     unable_to_rewrite,
 )
 from l4sbench.text.units import Rate
@@ -187,26 +187,19 @@ def test_hosts_that_cannot_be_the_topology(hosts: list[Host], told: str) -> None
     assert any(told in str(problem) for problem in misplaced(hosts, LINE6, "hosts.yml"))
 
 
-def test_every_host_gets_its_part() -> None:
+def test_a_trial_has_the_programs_of_all_nodes_and_a_place_to_meet() -> None:
     _, topology, programs = programs_of(find_matrix("quickstart"), ["aqm=dualpi2"])
-    hosts = hosts_of(SIX, "hosts.yml")
-    found = parts(hosts, topology, programs, trial="t", owner="o", limit_s=PATIENCE_S)
-    plain = found["router"].to_json()
-    assert plain["host_nodes"] == ["router"]
-    assert plain["meet"] == "10.0.5.1"
-    assert plain["programs"] == {node: program.to_json() for node, program in programs.items()}
-    assert plain["ports"] == SIX["router"]["l4sbench_ports"]
+    given = trial_variables(programs, topology, "t", "o", PATIENCE_S)
+    assert given["l4sbench_meet"] == "10.0.5.1"
+    assert given["l4sbench_programs"] == {node: program.to_json() for node, program in programs.items()}
 
 
 def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
     _, topology, programs = programs_of(find_matrix("quickstart"))
     evil = Command(("tc", "{{ lookup('pipe', 'id') }}"))
     wrong = {**programs, "router": replace(programs["router"], setup=(evil,))}
-    (part,) = parts(
-        [Host("a", tuple(programs))], topology, wrong, trial="t", owner="o", limit_s=PATIENCE_S
-    ).values()
     with pytest.raises(InputError, match="takes it for a template"):
-        part.to_json()
+        trial_variables(wrong, topology, "t", "o", PATIENCE_S)
 
 
 def test_cells_that_hosts_do_not_carry_are_reported_with_the_rate_that_fits() -> None:
