@@ -461,7 +461,10 @@ class DaskGuests:
         if self._packed is None:
             pack_lab = asyncio.to_thread(remote.pack_lab, self._lab.kernel, self._lab.rootfs)
             self._packed = asyncio.ensure_future(pack_lab)
-        packed = await asyncio.shield(self._packed)
+        try:
+            packed = await asyncio.shield(self._packed)
+        except OSError as error:  # it would look like one of the connection
+            raise TestbedError(f"the lab cannot be packed for workers: {error}") from error
         self._on_state(f"worker {worker} gets the lab, {len(packed) / 1e6:.0f} MB")
         data = await self._of_scheduler(lambda _: self._client.scatter(packed, workers=[worker], hash=False))
         try:

@@ -249,7 +249,7 @@ def advice(
             continue
         there = [image for image in images if seen.distribution in image.distributions]
         will_do = [(i, "") for i in there if not i.lacks(own)]
-        will_do += [(i, ", ".join(own.modules)) for i in there if not {*i.lacks(own)} - own.modules]
+        will_do += [(i, ", ".join(sorted(own.modules))) for i in there if not {*i.lacks(own)} - own.modules]
         will_do.sort(key=lambda image: bool(image[0].obstacle))
         release = f"Linux {seen.kernel_release} without {', '.join(lacks)}"
         image, modules = will_do[0] if will_do else (None, "")

@@ -128,8 +128,9 @@ def pauses_on(inventory: Path, seconds: float) -> Mapping[str, Pauses]:
         InputError: The inventory cannot be read, or describes no hosts as docs/ssh.md says.
         TestbedError: A host cannot be reached, or its measurement failed.
     """
-    names = [host.name for host in hosts_of(read_inventory(inventory), str(inventory))]
-    limit_s = len(names) * seconds + _BEYOND_S
+    hosts = hosts_of(read_inventory(inventory), str(inventory))
+    names = [host.name for host in hosts]
+    limit_s = sum(host.slowdown for host in hosts) * seconds + _BEYOND_S
     variables = {"l4sbench_seconds": seconds}
     played = ansible.play("pauses.yml", inventory, names, variables, limit_s=limit_s)
     found, wrong = dict[str, Pauses](), list[str]()
