@@ -220,7 +220,8 @@ def expected(decision: Decision, question: Label, prevalence: Prevalence = UNIFO
     for cell in decision.cells:
         if cell.question == question:
             cells.setdefault(_key(decision, cell.result), []).append(cell.result)
-    modes = Counter(cc for _, cc, _ in cells)
+    # a mode counts once, however many queues it is measured with
+    modes = Counter(cc for cc, _ in {(cc, mode) for _, cc, mode in cells})
     weights = [_weight(prevalence, key, modes[key[1]]) for key in cells]
     total = sum(weights) or 1
     pairs = [_pair(own, float(weight / total)) for own, weight in zip(cells.values(), weights, strict=True)]

@@ -74,6 +74,22 @@ def test_cells_behind_a_pair_count_alike_and_modes_share_a_competitors_weight(ma
     assert one.cost_percent == 0
 
 
+def test_a_mode_and_a_whole_competitor_of_equal_weights_count_alike_with_any_number_of_queues(
+    make: Make,
+) -> None:
+    cells: list[dict[str, Any]] = [
+        cell
+        for aqm in ("fifo", "codel", "dualpi2", "fq", "fq-codel")
+        for cell in (
+            {"aqm": aqm, "classic.ecn": "classic", "l4s": [48.0], "classic": [48.0]},
+            {"aqm": aqm, "classic.cc": "bbr1", "l4s": [0.0], "classic": [96.0]},
+        )
+    ]
+    for bbr1 in ("bbr1", "bbr1 off"):
+        found = of(make, cells, Prevalence(competitors={"cubic classic": 1, bbr1: 1}))
+        assert found.cost_percent == pytest.approx(50)
+
+
 def test_uneven_numbers_of_flows_have_uneven_fair_shares(make: Make) -> None:
     found = of(make, [{"aqm": "fifo", "l4s.count": 1, "classic.count": 4, "l4s": [18.0], "classic": [72.0]}])
     assert found.regret_percent == pytest.approx(0)
