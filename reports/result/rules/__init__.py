@@ -20,6 +20,8 @@ FOLDER: Final = Path(__file__).parent
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 
+_NOT_RUN: Final = "(of the link's rate where that was not run)"
+
 
 class Limits(Strict):
     """Limits in percent of the link's rate. A group below is starved, a group above starves the other."""
@@ -140,13 +142,27 @@ class Rule(Strict):
         """The limits in words."""
         value = "goodput" if self.window == "measured" else "goodput, warm-up included,"
         low, high = self.limits_percent.low, self.limits_percent.high
+        if self.fair_share:
+            return self._fair_share_text(value)
         if self.metric == "l4s-goodput":
             return f"{value} of group {self.l4s} within {low:g}-{high:g} % of the link's rate in every cell"
-        alone = "what it gets alone (of the link's rate where that was not run)"
         return (
             f"{value} of group {self.l4s} at least {low:g} % and of group {self.classic} at least "
-            f"{100 - high:g} % of {alone} in every cell"
+            f"{100 - high:g} % of what it gets alone {_NOT_RUN} in every cell"
         )
+
+    def _fair_share_text(self, value: str) -> str:
+        """Write limits that move with the fair share, which is half with equally many flows."""
+        own, other = 2 * self.limits_percent.low, 2 * (100 - self.limits_percent.high)
+        if self.metric == "l4s-goodput":
+            return (
+                f"{value} of group {self.l4s} at least {own:g} % of its fair share of the link's rate, and "
+                f"what it leaves at least {other:g} % of that of group {self.classic}, in every cell"
+            )
+        keeps = f"each group keeps at least {own:g} %"
+        if own != other:
+            keeps = f"group {self.l4s} keeps at least {own:g} % and group {self.classic} at least {other:g} %"
+        return f"{keeps} of its fair share of the {value} that it gets alone {_NOT_RUN} in every cell"
 
 
 def offered() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.result.judging import Measured, Word, judge, together
-from reports.result.rules import Rule, load_rule
+from reports.result.rules import Limits, Rule, load_rule
 from reports.result.stats import Estimate
 
 PAM25, OURS = load_rule("pam25"), load_rule("l4sbench1")
@@ -113,6 +113,30 @@ def test_limits_move_with_the_fair_share() -> None:
         judge(OURS, cell((30, 35, 40), (55, 60, 65), l4s_flows=9, classic_flows=1)).word is Word.L4S_STARVED
     )
     assert PAM25.limits(9, 1) == PAM25.limits_percent
+
+
+@pytest.mark.parametrize("flows", [(1, 1), (9, 1), (1, 4)])
+def test_words_of_limits_that_move_with_the_fair_share_hold_for_any_numbers_of_flows(
+    flows: tuple[int, int],
+) -> None:
+    assert OURS.limits_text == (
+        "each group keeps at least 50 % of its fair share of the goodput that it gets alone (of the link's "
+        "rate where that was not run) in every cell"
+    )
+    assert OURS.required_percent(*flows) == pytest.approx((50, 50))
+
+
+def test_words_of_such_limits_name_both_groups_where_these_keep_unequal_parts() -> None:
+    unequal = OURS.model_copy(update={"limits_percent": Limits(low=20, high=65), "window": "whole"})
+    assert unequal.limits_text.startswith(
+        "group l4s keeps at least 40 % and group classic at least 70 % of its fair share of the goodput, "
+        "warm-up included, that it gets alone"
+    )
+    moved = PAM25.model_copy(update={"fair_share": True})
+    assert moved.limits_text == (
+        "goodput of group l4s at least 40 % of its fair share of the link's rate, and what it leaves at "
+        "least 40 % of that of group classic, in every cell"
+    )
 
 
 @pytest.mark.parametrize(
