@@ -60,7 +60,7 @@ def painted_goodput(sheet: Sheet, panel: SheetPanel) -> tuple[Painted, ...]:
 
 
 def painted_delay(panel: SheetPanel, rule: Rule) -> tuple[Painted, ...]:
-    """Paint the cells of a delay map: smoothed RTT minus base RTT, a star below the limit of low latency."""
+    """Paint the cells of a delay map: smoothed RTT minus base RTT, a star where the rule gives one."""
     found: list[Painted] = []
     for place, cell in panel.places.items():
         own, classic = cell.result.l4s.delay, cell.result.classic.delay
@@ -68,7 +68,7 @@ def painted_delay(panel: SheetPanel, rule: Rule) -> tuple[Painted, ...]:
             found.append(Painted(cell, *place, *_NO_VALUE))
             continue
         ground = DELAY.colour(math.log10(max(own.value, LEAST_DELAY_MS)))
-        mark = "low-latency" if own.value < rule.low_latency_ms else ""
+        mark = "low-latency" if cell.has_low_latency(rule) else ""
         other = f"({_ms(classic.value)})" if classic else ""
         found.append(Painted(cell, *place, _ms(own.value), other, ground, mark))
     return tuple(found)
@@ -120,9 +120,11 @@ def delay_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
     ticks = [Tick(math.log10(value), f"{value:g}", value in DELAY_MARKS) for value in DELAY_TICKS]
     trials = _trials([cell for some in painted for cell in some])
     whose = "the L4S flows (of the classic flows)"
+    what = "" if rule.low_latency_of == "mean" else "p99 of L4S queuing delay per packet "
+    sure = "" if rule.intervals == "none" else "with its whole interval "
     notes = [
         f"mean smoothed RTT minus base RTT of {whose}, ms, mean over trials{trials}",
-        f"star: below {rule.low_latency_ms:g} ms; logarithmic colours, lines at 1 and 5 ms",
+        f"star: {what}{sure}below {rule.low_latency_ms:g} ms; logarithmic colours, lines at 1 and 5 ms",
     ]
     return _map("delay", sheet, painted, notes, DELAY, ticks, "L4S delay, ms")
 

@@ -89,6 +89,13 @@ class JudgedCell:
         """True if its confidence interval has a limit in it, so that more trials may turn the verdict."""
         return self.result.share is not None and self.result.share.low is not None and not self.judged.decided
 
+    def has_low_latency(self, rule: Rule) -> bool:
+        """Return True if the L4S group's delay is below the rule's limit; a cell without a figure is not."""
+        l4s = self.result.l4s
+        delay = l4s.delay if rule.low_latency_of == "mean" else l4s.sojourn_p99
+        delay_ms = delay and (delay.value if rule.intervals == "none" else delay.high)
+        return delay_ms is not None and delay_ms < rule.low_latency_ms
+
     def called(self, role: Role) -> str:
         """Return the name of a flow group in tables: `CUBIC`; with its role where both have one name."""
         name, other = self.question.head, self.column.head
@@ -429,13 +436,11 @@ def _badness(cell: JudgedCell) -> tuple[int, float]:
 
 
 def _low_latency(rule: Rule, cells: Sequence[JudgedCell]) -> tuple[str, tuple[str, ...]]:
-    """Find the queues with low latency; a cell without a figure does not show that its latency is low."""
+    """Find the queues with low latency in all their cells."""
     low: dict[str, bool] = {}
     for cell in cells:
-        l4s, queue = cell.result.l4s, cell.label.head
-        delay = l4s.delay if rule.low_latency_of == "mean" else l4s.sojourn_p99
-        delay_ms = delay and (delay.value if rule.intervals == "none" else delay.high)
-        low[queue] = low.get(queue, True) and delay_ms is not None and delay_ms < rule.low_latency_ms
+        queue = cell.label.head
+        low[queue] = low.get(queue, True) and cell.has_low_latency(rule)
     if low and all(low.values()):
         return "all", ()
     where = tuple(queue for queue, is_low in low.items() if is_low)

@@ -162,6 +162,23 @@ def test_low_latency_has_a_star(make: Make) -> None:
     assert [p.text for p in painted_delay(sheet.grid.panels[0], PAM25)] == ["0.40", "1.0"]
 
 
+def test_stars_of_the_map_are_those_of_the_table(make: Make) -> None:
+    """Trials of 0.2, 0.9 and 1.6 ms: mean 0.9, but the interval ends at 2.6."""
+    near = {"aqm": "dualpi2", "l4s": [45, 46, 47], "classic": [48] * 3, "delay": [0.2, 0.9, 1.6]}
+    of_packets = PAM25.model_copy(update={"low_latency_of": "p99"})  # and no packets were captured
+    wanted = {
+        PAM25: ("all", "low-latency", "star: below 1 ms"),
+        load_rule("l4sbench1"): ("none", "", "star: with its whole interval below 1 ms"),
+        of_packets: ("none", "", "star: p99 of L4S queuing delay per packet below 1 ms"),
+    }
+    for rule, (entry, mark, note) in wanted.items():
+        decision = decide(make([near]), rule)
+        (sheet,) = sheets(decision)
+        assert [verdict.low_latency for verdict in decision.verdicts] == [entry]
+        assert [p.mark for p in painted_delay(sheet.grid.panels[0], rule)] == [mark]
+        assert note in " ".join(_subtitle(delay_map(sheet, rule))).replace("\u00a0", " ")
+
+
 def test_a_cell_without_a_valid_trial_says_so(make: Make) -> None:
     cells = [
         {"aqm": "fifo", "buffer_bdp": 1.0, "status": ["invalid"]},
