@@ -214,9 +214,9 @@ def _plot(
 
 
 def _group_looks(columns: Sequence[TrialSeries]) -> Mapping[str, tuple[str, list[int]]]:
-    """Return colours and dashes of flow groups: those of one place are alike in all columns."""
+    """Return colours and dashes of flow groups, each its own, and the same in all columns."""
+    groups = dict.fromkeys(group for series in columns for group in series.groups)
     return {
         group: (OKABE_ITO[place % len(OKABE_ITO)], DASHES[place % len(DASHES)])
-        for series in columns
-        for place, group in enumerate(series.groups)
+        for place, group in enumerate(groups)
     }

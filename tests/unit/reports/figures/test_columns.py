@@ -19,7 +19,7 @@ from reports.figures.save import drawn_width
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
-from tests.unit.reports.conftest import Make
+from tests.unit.reports.conftest import Make, write
 
 
 def columns_of(run: RunTables) -> dict[str, Any]:
@@ -88,6 +88,37 @@ def test_a_measure_that_a_cell_lacks_is_said_to_be_missing(real: RunTables, tmp_
     ]
     words = [[row["words"] for row in rows_of(spec, plot, -1) if "words" in row] for plot in line]
     assert words == [["not sampled"], [], []]
+
+
+def sampled(run: RunTables, mbps: dict[str, float]) -> RunTables:
+    """The run with samples of a second, of one flow per group that receives this much in every trial."""
+    rows = [
+        {"cell": cell, "trial": 1, "node": side, "flow": f"{group}-0", "group": group, "side": side}
+        | {"t_ms": t_ms, "srtt_ms": 15.0, "received_bytes": round(rate * 125 * t_ms)}
+        for cell in run.trials["cell"].unique()
+        for side in ("sender", "receiver")
+        for group, rate in mbps.items()
+        for t_ms in range(0, 1001, 100)
+    ]
+    write(run.folder, "sockets", rows)
+    write(run.folder, "queues", [])
+    return RunTables(run.folder)
+
+
+def looks_of(spec: dict[str, Any]) -> dict[str, tuple[str, list[int]]]:
+    """The colour and dash of each group in the first row."""
+    line = spec["vconcat"][0]["hconcat"][0]["layer"][0]["encoding"]
+    colours, dashes = line["color"]["scale"], line["strokeDash"]["scale"]
+    assert colours["domain"] == dashes["domain"]
+    return dict(zip(colours["domain"], zip(colours["range"], dashes["range"], strict=True), strict=True))
+
+
+def test_no_two_groups_look_alike(make: Make) -> None:
+    """A congestion control may be the first group of one column and the second of another."""
+    cells = [{"aqm": "fifo", "l4s.cc": cc, "l4s": [50], "classic": [40]} for cc in ("prague", "cubic")]
+    looks = looks_of(columns_of(sampled(make(cells), {"l4s": 50, "classic": 40})))
+    assert len(looks) == 3
+    assert len({str(look) for look in looks.values()}) == 3
 
 
 def test_nothing_to_draw_is_an_error(make: Make) -> None:
