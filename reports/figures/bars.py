@@ -54,7 +54,8 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
     tops = [row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x)]
     if not tops:
         raise InputError("these cells have no valid trial, so there are no bars")
-    most = max(tops)
+    fairs = [fair for sheet in ordered for fair in _fairs(sheet, panel, x)]
+    most = max([*tops, *fairs])
     columns = max(1, _WIDTH // (STEP * len(first.rows) + 60))
     lines: list[alt.HConcatChart] = []
     for _, same in groupby(ordered, key=lambda sheet: _order(sheet.flows)[0]):
@@ -99,10 +100,13 @@ def _rows(sheet: Sheet, panel: int, x: int) -> Iterator[dict[str, Any]]:
                 }
 
 
+def _fairs(sheet: Sheet, panel: int, x: int) -> list[float]:
+    own = sheet.column(sheet.grid.panels[panel], x)
+    return sorted({cell.result.rate_mbps / sum(sheet.flows) for _, cell in own})
+
+
 def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.LayerChart:
     rows = list(_rows(sheet, panel, x))
-    own = sheet.column(sheet.grid.panels[panel], x)
-    fairs = sorted({cell.result.rate_mbps / sum(sheet.flows) for _, cell in own})
     colours = alt.Scale(domain=list(_NAMES), range=[OKABE_ITO[0], "#f2b48a"])
     legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=0, symbolStrokeWidth=0.6)
     place = alt.X(
@@ -123,7 +127,7 @@ def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.
     )
     whiskers: alt.Chart = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.4)
     whiskers = whiskers.encode(x=place, xOffset=beside, y=alt.Y("low:Q"), y2="high:Q")
-    fair: alt.Chart = alt.Chart(table([{"fair_mbps": fair} for fair in fairs])).mark_rule(
+    fair: alt.Chart = alt.Chart(table([{"fair_mbps": fair} for fair in _fairs(sheet, panel, x)])).mark_rule(
         strokeDash=[5, 3], strokeWidth=1.2
     )
     fair = fair.encode(y=alt.Y("fair_mbps:Q"))

@@ -123,8 +123,7 @@ def _drawn(columns: Sequence[TrialSeries], titles: Sequence[str], head: alt.Titl
     end_s = max(series.end_s for series in columns)
     lines: list[alt.HConcatChart] = []
     for name, title, whose in measures:
-        top = _ROOM * max(_most(series, name, whose) for series in columns)
-        scale = alt.Scale(domain=[0, top], nice=False)
+        scale = alt.Scale(domain=[0, _ROOM * _top(columns, name, whose)], nice=False)
         looks = queue_looks() if whose == _QUEUE else _group_looks(columns)
         there = {own for series in columns for own in _rows(series, whose)[whose]}
         looks = {own: look for own, look in looks.items() if own in there}
@@ -170,6 +169,12 @@ def _most(series: TrialSeries, name: str, whose: str) -> float:
     """Return the largest value of a measure; 0 where nothing was sampled."""
     values = _rows(series, whose)[name].drop_nulls()
     return float(values.cast(pl.Float64).max() or 0.0) if values.len() else 0.0  # type: ignore[arg-type]
+
+
+def _top(columns: Sequence[TrialSeries], name: str, whose: str) -> float:
+    """Return the largest value of a measure in all columns, that of a line of the fair share included."""
+    fair = [series.fair_mbps for series in columns] if name == "goodput_mbps" else []
+    return max([_most(series, name, whose) for series in columns] + fair)
 
 
 def _plot(

@@ -85,7 +85,7 @@ def goodput_map(sheet: Sheet, rule: Rule) -> alt.VConcatChart:
     limits, fair = rule.limits_of_rate(*sheet.flows), sheet.fair_percent
     at = (limits.low, limits.high) if limits else ()
     ticks = [Tick(float(value), f"{value}") for value in range(0, 101, 20) if abs(value - fair) > 4]
-    ticks = [tick for tick in ticks if tick.value not in at]
+    ticks = [tick for tick in ticks if all(abs(tick.value - limit) > 4 for limit in at)]
     ticks += [Tick(limit, f"{limit:.3g}", mark=True) for limit in at]
     if all(abs(fair - limit) > 4 for limit in at):
         ticks.append(Tick(fair, f"{fair:.3g} fair"))

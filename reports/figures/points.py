@@ -15,7 +15,7 @@ from reports.figures.sheets import ends, limited, undecided
 from reports.figures.style import SHAPES, config, heading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from reports.figures.sheets import Sheet, SheetPanel, View
     from reports.result.cells import GroupResult
@@ -27,6 +27,12 @@ ROW_HEIGHT: Final = 13
 DOTS_WIDTH: Final = 260
 SIDE: Final = 230
 LEAST_MS: Final = 0.1
+DELAY_TICKS: Final = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
+"""Delays, ms, of which an axis has those that are on it."""
+
+_USUAL_END_MS: Final = 300
+_MARK: Final = 1.2
+"""Width of half a mark on a logarithmic axis of delays, as a ratio."""
 
 
 def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
@@ -201,6 +207,13 @@ def goodput_against_delay(sheet: Sheet) -> alt.VConcatChart:
     return configured(alt.vconcat(*lines, spacing=14, title=title), config())
 
 
+def delay_end_ms(groups: Iterable[GroupResult]) -> float:
+    """Return the end of an axis that has room for the mean delays of all these groups and their intervals."""
+    found = [group.delay for group in groups if group.delay is not None]
+    most = max((end for delay in found for end in (delay.value, ends(delay)[1] or 0.0)), default=0.0)
+    return max(_USUAL_END_MS, most * _MARK)
+
+
 _BESIDE: Final = 3
 """Views with a factor's values that are beside each other; there is one per queue."""
 
@@ -225,11 +238,12 @@ def _scatter(view: View, sheet: Sheet, *, first: bool, last: bool) -> alt.LayerC
     shape = alt.Shape(
         "queue:N", sort=names, scale=alt.Scale(domain=names, range=[SHAPES[p] for p in places]), legend=legend
     )
+    end_ms = delay_end_ms(group for cell in sheet.cells for group in (cell.result.l4s, cell.result.classic))
     # reversed: to the right is better
-    delay = alt.Scale(type="log", domain=[300, LEAST_MS], nice=False)
+    delay = alt.Scale(type="log", domain=[end_ms, LEAST_MS], nice=False)
     ticks = alt.Axis(
         title="delay, ms" if last else None,
-        values=[0.1, 0.3, 1, 3, 10, 30, 100, 300],
+        values=DELAY_TICKS,
         labelExpr="format(datum.value, '~g')",
     )
     across = alt.X("delay_ms:Q", scale=delay, axis=ticks)

@@ -12,13 +12,13 @@ import altair as alt
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.points import LEAST_MS
+from reports.figures.points import DELAY_TICKS, LEAST_MS, delay_end_ms
 from reports.figures.sheets import ends
 from reports.figures.style import DASHES, SHAPES, config, heading, looks
 from reports.result.labels import BUFFER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from reports.figures.sheets import Sheet
     from reports.result.stats import Estimate
@@ -31,10 +31,6 @@ WIDTH: Final = 250
 LINE_HEIGHT: Final = 9
 """Height of one mark's line in a cell's row, pixels."""
 
-_SCALES: Final = {
-    "percent": alt.Scale(domain=[0, 100], nice=False),
-    "delay_ms": alt.Scale(type="log", domain=[LEAST_MS, 300], nice=False),
-}
 _TITLES: Final = {"percent": "goodput, % of the rate", "delay_ms": "delay, ms"}
 
 
@@ -106,8 +102,11 @@ _DELAY: Final = "delay: smoothed RTT minus base RTT; dashed: fair share"
 
 def _beside(items: Sequence[_Item], names: list[str], title: str) -> alt.VConcatChart:
     abouts = list(dict.fromkeys(item.about for item in items))
+    scales = _scales(item.cell for item in items)
     charts = [
-        _panel([item for item in items if item.about == about], names, about, last=about == abouts[-1])
+        _panel(
+            [item for item in items if item.about == about], names, scales, about, last=about == abouts[-1]
+        )
         for about in abouts
     ]
     head = heading(
@@ -116,20 +115,34 @@ def _beside(items: Sequence[_Item], names: list[str], title: str) -> alt.VConcat
     return configured(alt.vconcat(*charts, spacing=18, title=head), config())
 
 
-def _panel(items: Sequence[_Item], names: list[str], about: str, *, last: bool) -> alt.HConcatChart:
+def _scales(cells: Iterable[JudgedCell]) -> Mapping[str, alt.Scale]:
+    """Return the scales of goodput and delay, which all panels of a figure share."""
+    end_ms = delay_end_ms(cell.result.l4s for cell in cells)
+    return {
+        "percent": alt.Scale(domain=[0, 100], nice=False),
+        "delay_ms": alt.Scale(type="log", domain=[LEAST_MS, end_ms], nice=False),
+    }
+
+
+def _panel(
+    items: Sequence[_Item], names: list[str], scales: Mapping[str, alt.Scale], about: str, *, last: bool
+) -> alt.HConcatChart:
     rows = [
         {"run": item.name, "where": item.where, "cell": item.cell.id} | _values(item.cell) for item in items
     ]
     cells = list(dict.fromkeys(item.where for item in items))
     fair = [{"fair": percent} for percent in sorted({item.fair_percent for item in items})]
-    goodput = _points(rows, cells, names, "percent", first=True, last=last)
+    goodput, delay = (
+        _points(rows, cells, names, field, scales[field], first=field == "percent", last=last)
+        for field in _TITLES
+    )
     rule: alt.Chart = alt.Chart(table(fair)).mark_rule(strokeDash=[4, 3], strokeWidth=0.8)
-    goodput.insert(0, rule.encode(x=alt.X("fair:Q", scale=_SCALES["percent"])))
+    goodput.insert(0, rule.encode(x=alt.X("fair:Q", scale=scales["percent"])))
     height = max(LINE_HEIGHT * len(names), 16) * len(cells)
     title = alt.TitleParams(about, fontSize=11.5, fontWeight="normal", offset=5)
     return alt.hconcat(
         layered(goodput, WIDTH, height, title=title),
-        layered(_points(rows, cells, names, "delay_ms", first=False, last=last), WIDTH, height),
+        layered(delay, WIDTH, height),
         spacing=14,
     )
 
@@ -153,10 +166,11 @@ def _lines(sheet: Sheet) -> alt.VConcatChart:
             found.setdefault((str(panel.about), rest), []).append(place | _values(cell))
     names = list(queues)
     places = looks([queues[name] for name in names])
+    scales = _scales(sheet.cells)
     charts = [
         alt.hconcat(
             *(
-                _line_panel(rows, names, places, field, sheet, ", ".join(filter(None, about)))
+                _line_panel(rows, names, places, field, scales[field], sheet, ", ".join(filter(None, about)))
                 for field in _TITLES
             ),
             spacing=14,
@@ -175,6 +189,7 @@ def _line_panel(
     names: list[str],
     places: Sequence[int],
     field: str,
+    scale: alt.Scale,
     sheet: Sheet,
     about: str,
 ) -> alt.LayerChart:
@@ -188,38 +203,42 @@ def _line_panel(
     values = sorted({value.amount for value in sheet.by})
     # factors are varied in steps of a ratio more often than of a difference
     wide = values[0] > 0 and values[-1] / values[0] >= _WIDE
-    scale = alt.Scale(type="log" if wide else "linear", zero=False, nice=False, padding=12)
+    values_scale = alt.Scale(type="log" if wide else "linear", zero=False, nice=False, padding=12)
     name = "buffer (BDP)" if of.column == BUFFER else of.of.factor + (f", {of.unit}" if of.unit else "")
     axis = alt.Axis(title=name, values=values, labelExpr="format(datum.value, '~g')", labelOverlap="greedy")
-    across = alt.X("at:Q", scale=scale, axis=axis)
+    across = alt.X("at:Q", scale=values_scale, axis=axis)
     ticks = alt.Axis(title=_TITLES[field], tickCount=5)
     if not first:
-        ticks = alt.Axis(title=_TITLES[field], values=_DELAY_TICKS, labelExpr="format(datum.value, '~g')")
+        ticks = alt.Axis(title=_TITLES[field], values=DELAY_TICKS, labelExpr="format(datum.value, '~g')")
     base = alt.Chart(table([row for row in rows if row[field] is not None]))
     line: alt.Chart = base.mark_line(point=True)
     bars: alt.Chart = base.transform_filter(f"isValid(datum.{field}_low)").mark_rule(strokeWidth=1.2)
     shown: list[str | alt.Tooltip] = ["queue:N", "at:Q", alt.Tooltip(f"{field}:Q", format=".2f"), "cell:N"]
-    up = alt.Y(f"{field}:Q", scale=_SCALES[field], axis=ticks)
+    up = alt.Y(f"{field}:Q", scale=scale, axis=ticks)
     layers = [
-        bars.encode(
-            x=across, y=alt.Y(f"{field}_low:Q", scale=_SCALES[field]), y2=f"{field}_high:Q", color=colour
-        ),
+        bars.encode(x=across, y=alt.Y(f"{field}_low:Q", scale=scale), y2=f"{field}_high:Q", color=colour),
         line.encode(x=across, y=up, color=colour, strokeDash=dash, tooltip=shown),
     ]
     if first:
         fair: alt.Chart = alt.Chart(table([{"fair": sheet.fair_percent}]))
         fair = fair.mark_rule(strokeDash=[4, 3], strokeWidth=0.8)
-        layers.insert(0, fair.encode(y=alt.Y("fair:Q", scale=_SCALES[field])))
+        layers.insert(0, fair.encode(y=alt.Y("fair:Q", scale=scale)))
     title = alt.TitleParams(about if first else "", fontSize=11.5, fontWeight="normal", offset=5)
     return layered(layers, WIDTH, LINES_HEIGHT, title=title)
 
 
 _WIDE: Final = 8
-_DELAY_TICKS: Final = [0.1, 0.3, 1, 3, 10, 30, 100, 300]
 
 
 def _points(
-    rows: Sequence[dict[str, Any]], cells: list[str], names: list[str], field: str, *, first: bool, last: bool
+    rows: Sequence[dict[str, Any]],
+    cells: list[str],
+    names: list[str],
+    field: str,
+    scale: alt.Scale,
+    *,
+    first: bool,
+    last: bool,
 ) -> list[alt.Chart]:
     """Return the marks of one column: intervals, and means over them."""
     legend = alt.Legend(title=None, orient="top", direction="vertical", symbolOpacity=1) if first else None
@@ -227,12 +246,11 @@ def _points(
         "run:N", sort=names, scale=alt.Scale(domain=names, range=list(OKABE_ITO)), legend=legend
     )
     shape = alt.Shape("run:N", sort=names, scale=alt.Scale(domain=names, range=list(SHAPES)), legend=legend)
-    scale = _SCALES[field]
     axis = alt.Axis(title=_TITLES[field] if last else None, tickCount=5)
     if field == "delay_ms":
         axis = alt.Axis(
             title=_TITLES[field] if last else None,
-            values=_DELAY_TICKS,
+            values=DELAY_TICKS,
             labelExpr="format(datum.value, '~g')",
         )
     across = alt.X(f"{field}:Q", scale=scale, axis=axis)

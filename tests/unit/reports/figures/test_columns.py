@@ -121,6 +121,12 @@ def test_no_two_groups_look_alike(make: Make) -> None:
     assert len({str(look) for look in looks.values()}) == 3
 
 
+def test_a_fair_share_that_nobody_reaches_is_on_the_plot(make: Make) -> None:
+    cells = [{"aqm": aqm, "l4s": [40], "classic": [20]} for aqm in ("fifo", "codel")]
+    for plot in columns_of(sampled(make(cells), {"l4s": 40, "classic": 20}))["vconcat"][0]["hconcat"]:
+        assert plot["layer"][0]["encoding"]["y"]["scale"]["domain"][1] > 50
+
+
 def test_nothing_to_draw_is_an_error(make: Make) -> None:
     cells = [{"aqm": aqm, "l4s": [50], "classic": [50]} for aqm in ("fifo", "codel")]
     with pytest.raises(InputError, match=r"^nothing was sampled in a valid trial of cell-000"):

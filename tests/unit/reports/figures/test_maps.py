@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -115,6 +116,19 @@ def test_marks_and_hatches_say_without_colour(make: Make) -> None:
     assert {at: p.mark for at, p in painted.items()} == {"1": "below", "2": "", "4": "above", "8": ""}
     assert {at: bool(p.hatch) for at, p in painted.items()} == {"1": False, "2": False, "4": False, "8": True}
     assert any("hatched" in text for text in _subtitle(goodput_map(sheet, PAM25)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "labels"),
+    [
+        ("pam25", ["0", "40", "60", "100", "20", "80", "50 fair"]),
+        ("anrw24", ["0", "40", "60", "100", "23", "77", "50 fair"]),
+    ],
+)
+def test_ticks_of_the_colour_bar_leave_room_for_limits(make: Make, rule: str, labels: list[str]) -> None:
+    (sheet,) = sheets(decide(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), load_rule(rule)))
+    text = json.dumps(specification(goodput_map(sheet, load_rule(rule))))
+    assert json.dumps(json.dumps(labels))[1:-1] in text
 
 
 def test_bimodal_cells_are_crossed(make: Make) -> None:

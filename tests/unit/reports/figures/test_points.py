@@ -173,6 +173,15 @@ def test_bars_are_per_flow(make: Make) -> None:
         flow_bars(found, panel=7)
 
 
+def test_bars_leave_room_for_the_fair_share(make: Make) -> None:
+    """Four flows use 42 % of the link: each of them gets less than its fair share."""
+    cells = [{"aqm": "fifo", "l4s.count": 2, "classic.count": 2, "l4s": [20, 20], "classic": [22, 22]}]
+    chart = flow_bars(sheets(decide(make(cells), PAM25)))
+    (plot,) = specification(chart)["vconcat"][0]["hconcat"]
+    (fair,) = rows_of(chart, "fair_mbps")
+    assert plot["layer"][0]["encoding"]["y"]["scale"]["domain"][1] > fair["fair_mbps"] == 25
+
+
 def test_dots_are_the_trials(make: Make) -> None:
     tables = several(make)
     for sheet in sheets(decide(tables, PAM25)):
@@ -213,6 +222,39 @@ def test_goodput_against_delay_has_both_groups(make: Make) -> None:
     assert (found["classic"]["mbps"], found["classic"]["delay_ms"]) == (51, 7.0)
     (join,) = rows_of(goodput_against_delay(sheet), "mbps2")
     assert (join["mbps"], join["mbps2"]) == (41, 51)
+
+
+def delay_ends(chart: Any) -> set[float]:
+    """The ends of all axes of delays."""
+
+    def scales(part: Any) -> Iterator[list[float]]:
+        if isinstance(part, list):
+            for item in part:
+                yield from scales(item)
+        elif isinstance(part, dict):
+            if part.get("type") == "log":
+                yield part["domain"]
+            for item in part.values():
+                yield from scales(item)
+
+    return {max(domain) for domain in scales(specification(chart)) if min(domain) == 0.1}
+
+
+def test_an_axis_of_delays_has_room_for_all_means_and_intervals(make: Make) -> None:
+    long = {"aqm": "fifo", "l4s": [45] * 3, "classic": [48] * 3, "delay": [640, 650, 660]}
+    short = long | {"aqm": "dualpi2", "delay": [0.5, 0.6, 0.7]}
+
+    def ends(*cells: Any) -> list[set[float]]:
+        rows = [cell | {"l4s.rtt_target_ms": ms} for cell in cells for ms in (10.0, 25.0)]
+        decision = decide(make(rows), PAM25)
+        plain, by = sheets(decision)[0], sheets(decision, by="l4s.rtt_target_ms")[0]
+        charts = goodput_against_delay(plain), runs_beside([("a", plain), ("b", plain)]), values_beside(by)
+        return [delay_ends(chart) for chart in charts]
+
+    assert ends(short) == [{300}] * 3
+    for found in ends(long, short):
+        (end_ms,) = found  # all plots of a figure have one
+        assert end_ms > 650 + 25
 
 
 def test_several_runs_have_a_mark_each(make: Make) -> None:
