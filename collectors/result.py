@@ -5,10 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+EARLY: Final = 0.1
+"""Share of its length that an interval may begin before the warm-up's end: iperf3 does not begin intervals at
+whole seconds, but milliseconds beside them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Interval:
     def mbps(self) -> float | None:
         """Payload rate, 10^6 bit/s; None for an interval of no length."""
         return rate_mbps(self.bytes, self.end_s - self.start_s)
+
+    def in_warmup(self, warmup_s: float) -> bool:
+        """Return True if the interval began in the warm-up."""
+        return self.start_s < warmup_s - EARLY * (self.end_s - self.start_s)
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ class Result:
         return rate_mbps(self.bytes, self.seconds)
 
     def after(self, warmup_s: float) -> tuple[Interval, ...]:
-        """Return the intervals whose middle is after the warm-up."""
-        return tuple(i for i in self.intervals if (i.start_s + i.end_s) / 2 >= warmup_s)
+        """Return the intervals that began after the warm-up."""
+        return tuple(i for i in self.intervals if not i.in_warmup(warmup_s))
 
 
 def rate_mbps(amount_bytes: int, seconds: float) -> float | None:

@@ -225,5 +225,5 @@ def _interval_row(
         "retransmits_packets": sent.retransmits if sent else None,
         "delivered_packets": sent.delivered if sent else None,
         "delivered_ce_packets": sent.delivered_ce if sent else None,
-        "warmup": (interval.start_s + interval.end_s) / 2 < warmup_s,
+        "warmup": interval.in_warmup(warmup_s),
     }
