@@ -73,7 +73,7 @@ class TrialView:
 
     Attributes:
         samples: Samples of sockets, read when first needed.
-        warmup_ms: When the warm-up ended.
+        warmup_ms: How long the warm-up of each flow is.
         start_ms: How long the start of a flow is.
         ecn_rewritten: True if the path changes the ECN field of packets before the bottleneck.
     """

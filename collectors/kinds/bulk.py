@@ -85,10 +85,11 @@ def _limited(flow: FlowResult, trial: TrialView) -> list[Limit] | None:
         ends = _counters(trial.last(name, "sender"))
     if not ends[0]:
         return None
-    warm = _counters(trial.last(name, "sender", trial.warmup_ms))
+    warm_ms = flow.run.start.ms + trial.warmup_ms
+    warm = _counters(trial.last(name, "sender", warm_ms))
     if not trial.warmup_ms or warm[0] >= ends[0]:
         warm = (0.0, 0.0, 0.0)
-    until_ms = max(trial.warmup_ms, trial.first_ms(name) + trial.start_ms)
+    until_ms = max(warm_ms, trial.first_ms(name) + trial.start_ms)
     started = _counters(trial.last(name, "sender", until_ms))
     if not trial.samples.height or started[0] >= ends[0]:
         started = warm

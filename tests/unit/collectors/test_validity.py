@@ -13,6 +13,7 @@ import pytest
 
 from collectors.assemble import rows_of
 from l4sbench.program import Readback
+from l4sbench.text.units import Duration
 
 Load = Callable[[str], Any]
 
@@ -157,6 +158,32 @@ def test_a_flow_limited_before_the_measured_time_is_not(captured: Load) -> None:
     warm = trial.having(warmup="2s")
     assert warm.faults() == []
     assert "limited-start" not in flags(warm)
+
+
+def begun_later(trial: Any, by_ms: int) -> Any:
+    """Return the trial as if all flows had started so much later."""
+    path = trial.raw / "sockets.jsonl"
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    later = [sample | {"t_ms": sample["t_ms"] + by_ms} for sample in samples]
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in later))
+    programs = {
+        node: replace(
+            program,
+            flows=tuple(
+                replace(run, start=Duration(run.start.ns + by_ms * 1_000_000)) for run in program.flows
+            ),
+        )
+        for node, program in trial.programs.items()
+    }
+    return replace(trial, programs=programs)
+
+
+def test_the_warmup_of_a_flow_that_starts_late_begins_with_the_flow(captured: Load) -> None:
+    trial = captured("lean-dualpi2")
+    limit(trial, "rwnd_limited", {0: 300.0})
+    late = begun_later(trial.having(warmup="2s"), 20_000)
+    assert late.faults() == []
+    assert "limited-start" not in flags(late)
 
 
 def idle(trial: Any) -> None:
