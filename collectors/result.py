@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -37,9 +37,29 @@ class Interval:
         """Payload rate, 10^6 bit/s; None for an interval of no length."""
         return rate_mbps(self.bytes, self.end_s - self.start_s)
 
+    @property
+    def end_ms(self) -> int:
+        """End in whole milliseconds, by which tables tell the intervals of a flow apart."""
+        return round(self.end_s * 1e3)
+
+    def with_next(self, later: Interval) -> Interval:
+        """Return this interval and the one after it as one."""
+        return replace(
+            later,
+            start_s=self.start_s,
+            bytes=self.bytes + later.bytes,
+            retransmits=_sum(self.retransmits, later.retransmits),
+            delivered=_sum(self.delivered, later.delivered),
+            delivered_ce=_sum(self.delivered_ce, later.delivered_ce),
+        )
+
     def in_warmup(self, warmup_s: float) -> bool:
         """Return True if the interval began in the warm-up."""
         return self.start_s < warmup_s - EARLY * (self.end_s - self.start_s)
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 @dataclass(frozen=True)

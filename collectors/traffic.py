@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
@@ -194,28 +195,55 @@ def _srtt_quantiles(found: list[float]) -> dict[str, object]:
     return row
 
 
+class _Both(NamedTuple):
+    """An interval of the sender and that of the receiver beside it; one of them may be absent."""
+
+    sent: Interval | None
+    received: Interval | None
+
+    @property
+    def timed(self) -> Interval:
+        """The interval whose times count."""
+        interval = self.received or self.sent
+        assert interval is not None  # noqa: S101  (one of them is there)
+        return interval
+
+    def with_next(self, later: _Both) -> _Both:
+        """Return these intervals and those after them as one of each side."""
+        return _Both(
+            *(one.with_next(two) if one and two else one or two for one, two in zip(self, later, strict=True))
+        )
+
+
 def parse_intervals(trial: EndedTrial) -> Rows | None:
     """Return table `intervals`: interval n of the sender and interval n of the receiver make one row."""
-    flows = read_flows(trial.programs, trial.raw)
-    rows: Rows = []
-    for flow in flows:
-        sent = flow.sender.intervals if flow.sender else ()
-        received = flow.receiver.intervals if flow.receiver else ()
-        for number in range(max(len(sent), len(received))):
-            there = received[number] if number < len(received) else None
-            here = sent[number] if number < len(sent) else None
-            rows.append(_interval_row(flow, here, there, trial.cell.warmup.s))
+    rows: Rows = [
+        _interval_row(flow, both, trial.cell.warmup.s)
+        for flow in read_flows(trial.programs, trial.raw)
+        for both in _intervals(flow)
+    ]
     return rows or None
 
 
-def _interval_row(
-    flow: FlowResult, sent: Interval | None, received: Interval | None, warmup_s: float
-) -> dict[str, object]:
-    interval = received or sent
-    assert interval is not None  # noqa: S101  (the caller passes at least one)
+def _intervals(flow: FlowResult) -> list[_Both]:
+    """Return the intervals of both sides; those that end in the same millisecond are one.
+
+    A flow that ends just after a whole second has such a last one.
+    """
+    found: list[_Both] = []
+    for sides in zip_longest(*(side.intervals if side else () for side in (flow.sender, flow.receiver))):
+        both = _Both(*sides)
+        if found and both.timed.end_ms == found[-1].timed.end_ms:
+            both = found.pop().with_next(both)
+        found.append(both)
+    return found
+
+
+def _interval_row(flow: FlowResult, both: _Both, warmup_s: float) -> dict[str, object]:
+    sent, received, interval = both.sent, both.received, both.timed
     return {
         "flow": flow.run.flow,
-        "t_ms": round(interval.end_s * 1e3),
+        "t_ms": interval.end_ms,
         "group": flow.run.group,
         "seconds": interval.end_s - interval.start_s,
         "goodput_mbps": received.mbps if received else None,

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from collectors.assemble import rows_of
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
 
 Load = Callable[[str], Any]
@@ -69,6 +70,30 @@ def test_intervals_add_up(captured: Load) -> None:
         own = frame.filter(flow=row["flow"])
         received = float((own["goodput_mbps"] * own["seconds"]).sum()) * 1e6 / 8
         assert received == pytest.approx(row["received_bytes"]), name
+
+
+def test_a_flow_may_end_just_after_a_whole_second(captured: Load) -> None:
+    """Table `intervals` tells intervals apart by their end in whole milliseconds."""
+    trial = captured("lean-sends")
+    for file, name, end_s in (
+        ("rx-l4s/flow-short-0.receiver.json", "bytes_received", 1.0003),
+        ("tx-l4s/flow-short-0.sender.json", "bytes_acked", 1.01),
+    ):
+
+        def end_later(plain: Any, name: str = name, end_s: float = end_s) -> None:
+            (last,) = plain["intervals"]
+            plain["intervals"] = [{**last, "end_s": 1.0, name: 199_000}, {**last, "end_s": end_s}]
+
+        trial.edit(file, end_later)
+
+    frames, problems = rows_of(trial.ended)
+
+    assert not problems
+    (short,) = frames["intervals"].filter(flow="short-0").iter_rows(named=True)
+    assert (short["t_ms"], short["seconds"]) == (1000, 1.0003)
+    assert short["goodput_mbps"] == pytest.approx(200_000 * 8e-6 / 1.0003)
+    assert short["sent_mbps"] == pytest.approx(200_000 * 8e-6 / 1.01)
+    assert short["retransmits_packets"] == 4
 
 
 NOTHING = {"not_ect": 0, "ect1": 0, "ect0": 0, "ce": 0}
