@@ -411,7 +411,7 @@ _NOTHING: Final = Path(os.devnull)
 """Folder of the raw files of a trial from which none is read, as a folder may be a link to others."""
 
 
-def _odd(raw: Path) -> str | None:
+def odd_file(raw: Path) -> str | None:
     """Return what among a trial's raw files is neither a regular file nor a folder."""
     if not is_real_folder(raw):
         return f"{raw.name} is not a folder"
@@ -460,7 +460,7 @@ def _gathered(
 ) -> tuple[dict[str, _Found], list[str]]:
     found: dict[str, Any] = {}
     problems: list[str] = []
-    if odd := _odd(ended.raw):
+    if odd := odd_file(ended.raw):
         ended = replace(ended, raw=_NOTHING)
     damage = odd or _damage(ended)
     if damage:

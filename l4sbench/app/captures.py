@@ -32,7 +32,7 @@ class StoredCaptures:
         """Return the captures of a trial, those before the queue first; empty where it has none.
 
         Raises:
-            InputError: the trial is gone, or has a capture on one side of the queue only.
+            InputError: the trial is gone, its files have links, or only one side of the queue has a capture.
         """
         from collectors.packets import find_captures
 
@@ -43,7 +43,7 @@ class StoredCaptures:
         """Return the TCP packets of a trial, as `collectors.sequences` does.
 
         Raises:
-            InputError: the trial or its captures are gone, or a capture cannot be read.
+            InputError: the trial or its captures are gone, a capture cannot be read, or there are links.
         """
         from collectors.sequences import read_sequences
 
@@ -54,10 +54,13 @@ class StoredCaptures:
 
     def _of(self, cell: str, trial: int, read: Callable[[EndedTrial], _Found]) -> _Found:
         from collectors import BadRawError
+        from collectors.assemble import odd_file
 
         for ended in Run.open(self.folder).ended([cell]):
             if ended.trial == trial:
                 try:
+                    if odd := odd_file(ended.raw):
+                        raise BadRawError(odd)
                     return read(ended)
                 except BadRawError as error:
                     raise InputError(f"trial {trial} of {cell}: {error}") from error

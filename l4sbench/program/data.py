@@ -9,9 +9,11 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import AfterValidator, PlainSerializer, PlainValidator
 
 from l4sbench.catalog import Expectation, Exports  # noqa: TC001  (pydantic reads it)
+from l4sbench.errors import BadValueError
+from l4sbench.text.parameters import shown
 from l4sbench.text.units import Duration
 from l4sbench.traffic import DEFAULT_SEND, Ready, Send, kind_of_send
 
@@ -33,6 +35,20 @@ _Duration = Annotated[
 ]
 
 
+def raw_name(name: str) -> str:
+    """Return a name that may be part of the path of a raw file: programs may come from elsewhere.
+
+    Raises:
+        BadValueError: it could lead to another folder than the one that it is looked for in.
+    """
+    if name in {"", ".", ".."} or any(sign in name for sign in "/\\\0"):
+        raise BadValueError(f"{shown(name)} is not a valid name of a raw file or its folder")
+    return name
+
+
+_RawName = Annotated[str, AfterValidator(raw_name)]
+
+
 @dataclass(frozen=True)
 class Command:
     """Run to completion; a non-zero exit or a timeout fails the trial."""
@@ -45,7 +61,7 @@ class Command:
 class Link:
     """The node's port on a network: its address, and the required state of offloads."""
 
-    network: str
+    network: _RawName
     address: str
     offloads: tuple[tuple[str, bool], ...]
 
@@ -89,7 +105,7 @@ class Server:
 
     id: str
     argv: tuple[str, ...]
-    output: str
+    output: _RawName
     ready: Ready | None = None
 
     def __post_init__(self) -> None:
@@ -121,14 +137,14 @@ class FlowRun:
         input: Content of a file that its command reads, whose place is where `INPUT` is among the arguments.
     """
 
-    flow: str
+    flow: _RawName
     group: str
     index: int
     argv: tuple[str, ...]
-    output: str
+    output: _RawName
     start: _Duration
     seconds: float
-    receiver: str
+    receiver: _RawName
     port: int
     cc: str
     ecn: str
@@ -161,7 +177,7 @@ class Sampler:
 
     kind: Literal["sockets", "queues"]
     interval: _Duration
-    network: str | None = None
+    network: _RawName | None = None
     exports: tuple[Exports, ...] = ()
 
 
@@ -195,7 +211,7 @@ class Readback:
 
     name: str
     argv: tuple[str, ...]
-    output: str
+    output: _RawName
     host: bool = False
     kind: ReadKind | None = None
     network: str = ""
@@ -234,7 +250,7 @@ class Expected:
     """
 
     what: str
-    output: str
+    output: _RawName
     match: tuple[tuple[str, str | bool], ...]
     values: tuple[Expectation, ...]
 
@@ -323,7 +339,7 @@ class Program:
     the node measures the path's own round-trip time before flows start.
     """
 
-    node: str
+    node: _RawName
     modules: tuple[Module, ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
     links: tuple[Link, ...] = ()

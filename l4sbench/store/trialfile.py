@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from l4sbench.disk.plain import is_real_folder
 from l4sbench.disk.userfiles import read_bytes, read_json
 from l4sbench.errors import InputError
 from l4sbench.facts.cell import Cell
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import Fault, stored_fault, texts
 from l4sbench.program import Program
+from l4sbench.program.data import raw_name
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, read_object
 from l4sbench.text.wording import quoted
@@ -129,13 +131,13 @@ def read_trial(folder: Path) -> EndedTrial:
     """Return the ended trial in `folder`.
 
     Raises:
-        InputError: `trial.json` or `raw/programs.json` is missing or damaged, or a newer l4sbench wrote it.
+        InputError: `trial.json` or `raw/programs.json` is missing or damaged, or a newer l4sbench wrote it;
+            or what these say leads out of the folder of raw files.
     """
     plain = read_object(folder / "trial.json")
     raw = folder / "raw"
     try:
         found = _Trial.model_validate(plain)
-        programs = read_json(raw / "programs.json", plain=True)
         return EndedTrial(
             cell=Cell.from_json(found.cell),
             trial=found.trial,
@@ -143,7 +145,7 @@ def read_trial(folder: Path) -> EndedTrial:
             status=Status(found.status),
             faults=_faults(found),
             raw=raw,
-            programs={node: Program.from_json(program) for node, program in programs.items()},
+            programs=_programs(raw),
             inputs_digest=found.inputs_digest,
             testbed=found.identity.testbed,
             kernel_release=found.identity.kernel_release,
@@ -157,6 +159,17 @@ def read_trial(folder: Path) -> EndedTrial:
         ) from error
 
 
+def _programs(raw: Path) -> dict[str, Program]:
+    """Return the programs of a trial. Raises ValueError and others for what are not programs."""
+    if not is_real_folder(raw):  # a link to one leads to files of somebody else
+        raise ValueError("raw is not a folder")
+    programs = read_json(raw / "programs.json", plain=True)
+    try:
+        return {raw_name(node): Program.from_json(program) for node, program in programs.items()}
+    except ValueError as error:
+        raise ValueError(f"raw/programs.json: {_cause(error)}") from error
+
+
 def _faults(found: _Trial | _Ending) -> tuple[Fault, ...]:
     """Return the faults of a trial; those that versions before faults had kinds wrote are texts."""
     if len(found.faults) != len(found.reasons):
@@ -167,6 +180,14 @@ def _faults(found: _Trial | _Ending) -> tuple[Fault, ...]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"trial.json: {'.'.join(quoted(str(part)) for part in first['loc'])}: {first['msg']}"
+        return f"trial.json: {_cause(error)}"
     return f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
+
+
+def _cause(error: ValueError) -> str:
+    """Return the first problem of a file, with its place in it where that is known."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    place = ".".join(quoted(str(part)) for part in first["loc"])
+    return f"{place}: {first.get('ctx', {}).get('error', first['msg'])}"

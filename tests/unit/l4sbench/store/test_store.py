@@ -6,7 +6,8 @@ import fcntl
 import json
 import multiprocessing
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -239,6 +240,65 @@ def test_damage_is_told_with_what_to_do(wanted: Matrix, run: Run, writer: RunWri
     place = end(writer, spec_of(wanted))
     (place / "raw" / "programs.json").unlink()
     with pytest.raises(InputError, match=r"is damaged.*move it away"):
+        list(run.ended())
+
+
+def rename_node(programs: Any, name: str) -> None:
+    programs[name] = programs.pop("router")
+
+
+NAMES: dict[str, Callable[[Any, str], None]] = {
+    "node": rename_node,
+    "node in a program": lambda programs, name: programs["router"].update(node=name),
+    "link": lambda programs, name: programs["router"]["links"][0].update(network=name),
+    "samples": lambda programs, name: programs["router"]["samplers"][0].update(network=name),
+    "read-back": lambda programs, name: programs["router"]["readback"][0].update(output=name),
+    "expected": lambda programs, name: programs["router"]["expected"][0].update(output=name),
+    "server": lambda programs, name: programs["rx-l4s"]["servers"][0].update(output=name),
+    "flow": lambda programs, name: programs["tx-l4s"]["flows"][0].update(flow=name),
+    "result": lambda programs, name: programs["tx-l4s"]["flows"][0].update(output=name),
+    "receiver": lambda programs, name: programs["tx-l4s"]["flows"][0].update(receiver=name),
+    "change": lambda programs, name: programs["router"]["changes"].append(
+        {
+            "event": "late",
+            "factor": "rate",
+            "value": "1mbit",
+            "at": "1s",
+            "commands": [],
+            "readback": {"name": "late", "argv": ["tc"], "output": name},
+        }
+    ),
+}
+"""Names in the programs of a trial that become parts of paths of its raw files."""
+
+
+@pytest.mark.parametrize("where", NAMES)
+def test_names_of_raw_files_lead_nowhere_else(
+    wanted: Matrix, run: Run, writer: RunWriter, where: str
+) -> None:
+    """A run may come from elsewhere, and what it names is read and reported."""
+    file = end(writer, spec_of(wanted)) / "raw" / "programs.json"
+    before = file.read_text()
+    for name in ("", ".", "..", "../secret", "/etc/passwd", "a/b", "a\\b", "a\0b"):
+        programs = json.loads(before)
+        NAMES[where](programs, name)
+        file.write_text(json.dumps(programs))
+        message = re.escape(f'"{name}" is not a valid name of a raw file or its folder; move it away')
+        with pytest.raises(InputError, match=rf"is damaged: raw/programs\.json: .*{message}"):
+            list(run.ended())
+    programs = json.loads(before)
+    NAMES[where](programs, "...")
+    file.write_text(json.dumps(programs))
+    assert len(list(run.ended())) == 1
+
+
+def test_raw_files_in_a_linked_folder_are_not_read(
+    wanted: Matrix, run: Run, writer: RunWriter, tmp_path: Path
+) -> None:
+    raw = end(writer, spec_of(wanted)) / "raw"
+    raw.rename(tmp_path / "elsewhere")
+    raw.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is damaged: raw is not a folder; move it away"):
         list(run.ended())
 
 

@@ -172,6 +172,19 @@ def test_a_span_of_a_run_without_captures(real: RunTables) -> None:
         list(figures(real, decision, captures=StoredCaptures(real.folder.parent), span_s=(1.0, 2.0)))
 
 
+def test_captures_are_not_read_through_links(stored: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(stored, tmp_path / "run")
+    (ended, *_) = Run.open(copy).ended()
+    folder = ended.raw / "router"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    message = f"trial {ended.trial} of {ended.cell.id}: router is not a regular file"
+    for read in (StoredCaptures(copy).files, StoredCaptures(copy).sequences):
+        with pytest.raises(InputError) as caught:
+            read(ended.cell.id, ended.trial)
+        assert str(caught.value) == message
+
+
 @given(st.integers(0, 5000), st.integers(1, 300))
 def test_thinned_packets_are_spread_and_the_same_each_time(count: int, most: int) -> None:
     packets = pl.DataFrame({"n": range(count)}, schema={"n": pl.Int64})
