@@ -81,8 +81,8 @@ def delay_samples(
 ) -> pl.DataFrame:
     """Return `cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
 
-    `srtt`: the senders' smoothed RTT minus the cell's base RTT, of all flows of the group. `sojourn`: one
-    row per packet of the group that left the queue; none where no packets were captured.
+    `srtt`: the senders' smoothed RTT minus the cell's base RTT, of all flows of the group that count.
+    `sojourn`: one row per packet of these that left the queue; none where no packets were captured.
     """
     about = _SOURCES[source]
     if not (tables.folder / f"{about.table}.parquet").is_file():
@@ -99,6 +99,7 @@ def delay_samples(
     since = pl.col("t_ms") / 1000 - pl.col("from_s")
     return (
         rows.join(known.lazy(), on=["cell", "trial"], maintain_order="left")
+        .join(tables.flows_left_out.lazy(), on=["cell", "trial", "flow"], how="anti", maintain_order="left")
         .filter((since >= 0) & (since <= pl.col("duration_s")))
         .select("cell", (pl.col(about.value) - pl.col("base_ms")).alias("delay_ms"))
         .collect()

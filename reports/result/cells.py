@@ -229,11 +229,12 @@ def groups_of(factors: Mapping[str, Setting]) -> list[str]:
 
 
 def captured(tables: RunTables) -> pl.DataFrame:
-    """Return the table `packet_flows`; without rows where the run's tables are older than it."""
+    """Return the flows of table `packet_flows` that count; none where the run's tables are older than it."""
     try:
-        return tables.packet_flows
+        flows = tables.packet_flows
     except InputError:
         return empty("packet_flows")
+    return flows.join(tables.flows_left_out, on=["cell", "trial", "flow"], how="anti", maintain_order="left")
 
 
 def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], value: str) -> pl.DataFrame:

@@ -24,11 +24,15 @@ _ONE_SEGMENT_BYTES: Final = min(family.mss_bytes for family in Family)
 
 
 def begun(tables: RunTables) -> pl.DataFrame:
-    """Return the rows of table `requests` that began after the warm-up; none for tables without it."""
+    """Return the rows of table `requests` that began after the warm-up, of flows that count.
+
+    Tables without it have none.
+    """
     try:
-        return tables.requests.filter(~pl.col("warmup"))
+        found = tables.requests.filter(~pl.col("warmup"))
     except InputError:  # older tables
         return empty("requests")
+    return found.join(tables.flows_left_out, on=[*_TRIAL, "flow"], how="anti", maintain_order="left")
 
 
 def slowdowns(tables: RunTables) -> pl.DataFrame:
@@ -69,6 +73,7 @@ def responsiveness(tables: RunTables) -> pl.DataFrame:
     loads = (
         tables.scan("intervals")
         .filter(~pl.col("warmup"))
+        .join(tables.flows_left_out.lazy(), on=[*_TRIAL, "flow"], how="anti")
         .select(*_TRIAL, pl.col("group").alias("load"), "srtt_ms")
     )
     loaded = (

@@ -65,6 +65,12 @@ def goodput_of_all(name: str) -> pl.Expr:
     return pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
 
 
+def with_means_of_others(name: str) -> pl.Expr:
+    """Return a column of table `flows`, with the mean of its group's others for a flow that is left out."""
+    others = pl.col(name).filter(COUNTED).mean().over("cell", "trial", "group")
+    return pl.when(COUNTED).then(pl.col(name)).otherwise(others).alias(name)
+
+
 def _among(cells: frozenset[str]) -> pl.Expr:
     """Return the condition that a row is of one of these cells; by the range, row groups are left unread."""
     first, last = (pl.lit(end(cells, default="")) for end in (min, max))
@@ -190,6 +196,11 @@ class RunTables:
         """Return the items of a column of `trials`, alone or in lists, sorted, with numbers of trials."""
         items = trials.select(pl.concat_list(column).explode().drop_nulls()).to_series()
         return dict(sorted(Counter(items).items()))
+
+    @cached_property
+    def flows_left_out(self) -> pl.DataFrame:
+        """The keys of flows that do not count in their groups' figures, to be left out of samples by flow."""
+        return self.flows.filter(~COUNTED).select("cell", "trial", "flow")
 
     @cached_property
     def groups(self) -> pl.DataFrame:

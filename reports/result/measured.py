@@ -362,10 +362,12 @@ def _frame_rates(tables: RunTables) -> pl.DataFrame:
 
 
 def _reported(tables: RunTables) -> pl.DataFrame:
+    """Return the rows of table `exec` whose flows count."""
     try:
-        return tables.exec
+        found = tables.exec
     except InputError:  # older tables
         return empty("exec")
+    return found.join(tables.flows_left_out, on=["cell", "trial", "flow"], how="anti", maintain_order="left")
 
 
 def _own(tables: RunTables) -> dict[tuple[str, str], dict[str, list[float]]]:

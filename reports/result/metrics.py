@@ -13,7 +13,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.tables import empty
-from reports.result.load import BULK, COUNTED
+from reports.result.load import BULK, COUNTED, with_means_of_others
 from reports.result.stats import Samples, binned_rates, jain, needed, throughput_ratio, utilisation, variation
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def cell_metrics(
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. `delay_first_5s_ms` and `delay_after_5s_ms` part the delay into start-up and the rest.
-    Null: the cell has no such group, its packets were not captured, or there are too few samples.
+    Null: the cell has no such group, its packets were not captured, or there are too few samples. Of flows
+    that are left out there are no samples, and their goodput is the mean of their group's others.
 
     `started` is what `starts` returns of these tables, if the caller has it.
     """
@@ -135,7 +136,8 @@ def _within(windows: pl.DataFrame, samples: pl.LazyFrame) -> pl.LazyFrame:
 
 def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFrame:
     rates = dict(tables.trials.select("cell", "rate_mbps").unique("cell").iter_rows())
-    trials = tables.flows.group_by("cell", "trial", maintain_order=True).agg(
+    flows = tables.flows.with_columns(with_means_of_others(value))
+    trials = flows.group_by("cell", "trial", maintain_order=True).agg(
         pl.col("group"), pl.col(value), COUNTED.alias("counted"), BULK.alias("bulk")
     )
     rows: list[dict[str, object]] = []
@@ -149,8 +151,7 @@ def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFra
             "jain": jain(fair),
         }
         for name, group in (("l4s", l4s), ("classic", classic)):
-            all_own = zip(groups, got, counted, strict=True)
-            own = [mbps for whose, mbps, counts in all_own if whose == group and counts]
+            own = [mbps for whose, mbps in zip(groups, got, strict=True) if whose == group]
             row |= {name: sum(own) if own else None, f"{name}_flows": len(own)}
         rows.append(row)
     whole = dict.fromkeys(("flows", "l4s_flows", "classic_flows"), pl.Int64())
@@ -201,8 +202,8 @@ def _variations(tables: RunTables, windows: pl.DataFrame) -> Iterator[tuple[obje
 
 
 def _windows(tables: RunTables) -> pl.DataFrame:
-    """Return from the end of a flow's warm-up until its end."""
-    flows = tables.flows.select("cell", "trial", "flow", "start_ms", "seconds")
+    """Return from the end of a flow's warm-up until its end, of the flows that count."""
+    flows = tables.flows.filter(COUNTED).select("cell", "trial", "flow", "start_ms", "seconds")
     warmup = tables.trials.select("cell", "trial", _or_zero(tables.trials, "warmup_s").alias("warmup_s"))
     begin = pl.col("start_ms").fill_null(0.0)
     return flows.join(warmup, on=["cell", "trial"]).select(

@@ -15,6 +15,7 @@ from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, samples
 from reports.published.claims.selections import names_asked, of_group
+from reports.result.load import COUNTED, with_means_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -100,47 +101,32 @@ def measures(
     Packet lengths, times and the like are means over the group's flows; packets sent again, dropped or
     marked, and `throughput_mbps` are those of all its flows. Without captures they are null. `goodput_mbps`
     is the group's sum; `normalised_goodput` the mean of its flows' goodput over the link's rate divided by
-    the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2), with n in
-    `flows`; `jain_all` the same over the flows of all groups.
-    `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any flow's bytes
-    had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all
-    flows. The samples of each trial are read only for measures that are `asked` for: the columns `COURSES`,
-    `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the
-    measures that compare them.
+    the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2);
+    `jain_all` the same over the flows of all groups. Flows that are left out count in sums of goodput with
+    the mean of their group's others, and otherwise only in `accecn_percent` and in counts of captured
+    packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any
+    flow's bytes had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group
+    `all` is all flows. The samples of each trial are read only for measures that are `asked` for: the columns
+    `COURSES`, `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a
+    trial for the measures that compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
     trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
     goodput = pl.col("goodput_mbps")
+    counted = goodput.filter(COUNTED)
     mine = of_group(group)
-    every = tables.flows.group_by(own).agg(
-        pl.len().alias("all_flows"), _jain(goodput).alias("jain_all"), goodput.sum().alias("all_mbps")
+    all_flows = tables.flows.with_columns(map(with_means_of_others, ("goodput_mbps", "arrived_mbps")))
+    every = all_flows.group_by(own).agg(
+        pl.len().alias("all_flows"), _jain(counted).alias("jain_all"), goodput.sum().alias("all_mbps")
     )
     others = (
-        tables.flows.filter(~mine)
+        all_flows.filter(~mine)
         .group_by(own)
-        .agg(goodput.mean().alias("other_mean_mbps"), goodput.sum().alias("other_mbps"))
-    )
-    flows = (
-        tables.flows.filter(mine)
-        .group_by(own, maintain_order=True)
-        .agg(
-            pl.len().alias("flows"),
-            goodput.sum(),
-            goodput.mean().alias("mean_mbps"),
-            _jain(goodput).alias("jain"),
-            pl.col("retransmits_packets").sum().alias("tcp_retransmits_packets"),
-            (pl.col("retransmits_packets").sum() / pl.col("delivered_packets").sum() * 100).alias(
-                "tcp_retransmits_percent"
-            ),
-            pl.when(pl.col("arrived_mbps").null_count() == 0).then(pl.col("arrived_mbps").sum()),
-            ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
-            pl.col("srtt_minus_base_ms").mean(),
-            pl.when(pl.col("completed_ms").null_count() == 0).then(pl.col("completed_ms").mean()),
-        )
+        .agg(counted.mean().alias("other_mean_mbps"), goodput.sum().alias("other_mbps"))
     )
     joined = (
-        trials.join(flows, on=own)
+        trials.join(_totals(all_flows.filter(mine)), on=own)
         .join(_packets(tables, mine), on=own, how="left")
         .join(every, on=own)
         .join(others, on=own, how="left")
@@ -165,16 +151,45 @@ def measures(
     )
 
 
+def _totals(flows: pl.DataFrame) -> pl.DataFrame:
+    """Return sums and means over a group's flows in each trial."""
+    goodput, arrived = pl.col("goodput_mbps"), pl.col("arrived_mbps")
+    counted, completed, delay, retransmits, delivered = (
+        pl.col(name).filter(COUNTED)
+        for name in (
+            "goodput_mbps",
+            "completed_ms",
+            "srtt_minus_base_ms",
+            "retransmits_packets",
+            "delivered_packets",
+        )
+    )
+    return flows.group_by("cell", "trial", maintain_order=True).agg(
+        pl.len().alias("flows"),
+        goodput.sum(),
+        counted.mean().alias("mean_mbps"),
+        _jain(counted).alias("jain"),
+        retransmits.sum().alias("tcp_retransmits_packets"),
+        (retransmits.sum() / delivered.sum() * 100).alias("tcp_retransmits_percent"),
+        pl.when(arrived.null_count() == 0).then(arrived.sum()),
+        ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
+        delay.mean(),
+        pl.when(completed.null_count() == 0).then(completed.mean()),
+    )
+
+
 def _jain(values: pl.Expr) -> pl.Expr:
-    return values.sum() ** 2 / (pl.len() * (values**2).sum())
+    return values.sum() ** 2 / (values.len() * (values**2).sum())
 
 
 def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:
+    without = tables.flows_left_out.with_columns(pl.lit("left out").alias("left_out"))
     return (
         tables.packet_flows.filter(mine)
+        .join(without, on=["cell", "trial", "flow"], how="left", maintain_order="left")
         .group_by(["cell", "trial"], maintain_order=True)
         .agg(
             *[sums.alias(name) for name, sums in _SUMS.items()],
-            *[pl.col(name).mean() for name in PACKETS if name not in _SUMS],
+            *[pl.col(name).filter(COUNTED).mean() for name in PACKETS if name not in _SUMS],
         )
     )

@@ -13,6 +13,7 @@ import polars as pl
 
 from reports.published.claims.selections import names_asked, of_group, valid_trials
 from reports.result.connections import begun, responsiveness, slowdowns
+from reports.result.load import COUNTED
 from reports.result.stats import needed
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ def _schema(trials: pl.DataFrame, names: Collection[str]) -> dict[str, pl.DataTy
 
 
 def _flows(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    """Return start, end and warm-up of the group's flows, in ms from the start instant."""
-    starts = tables.flows.filter(of_group(group)).join(trials, on=_KEY)
+    """Return start, end and warm-up of the group's flows that count, in ms from the start instant."""
+    starts = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=_KEY)
     return starts.select(
         *_FLOW,
         "start_ms",
@@ -262,6 +263,7 @@ def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     each = (
         tables.intervals.filter(of_group(group) & ~pl.col("warmup"))
         .join(trials, on=_KEY)
+        .join(tables.flows_left_out, on=_FLOW, how="anti")
         .group_by(_FLOW)
         .agg((per_s * pl.col("srtt_ms").mean() / 1000).alias("marks_per_rtt"))
     )

@@ -33,6 +33,7 @@ from reports.figures.sheets import column_by, usual_by
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
+from tests.unit.reports.conftest import write
 
 Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
@@ -107,6 +108,14 @@ def test_distributions_are_of_the_samples(make: Make) -> None:
         for queue in ("FIFO", "DualPI2"):
             for share, quantile in ends.items():
                 assert drawn[queue, share] == pytest.approx(quantile, abs=0.011)
+
+
+def test_samples_of_delay_are_of_flows_that_count(make: Make) -> None:
+    tables = sampled(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), samples=20)
+    assert delay_samples(tables, ["cell-0000"], "l4s").height == 20
+    out = [row | {"left_out": "ended early"} for row in tables.flows.to_dicts()]
+    write(tables.folder, "flows", out)
+    assert not delay_samples(RunTables(tables.folder), ["cell-0000"], "l4s").height
 
 
 def test_too_few_samples_for_a_distribution(make: Make) -> None:

@@ -151,6 +151,28 @@ def test_measures_of_a_run_are_a_table_with_intervals(run: MakeRun) -> None:
     assert lines[2][7:] == ["4", "4", "4"]
 
 
+def test_flows_that_are_left_out_count_in_sums_with_the_mean_of_the_others(run: MakeRun) -> None:
+    tables = run(goodputs=(3.0, 1.0, 0.5))
+    whole = {"group": "l4s", "srtt_minus_base_ms": 5.0, "retransmits_packets": 1, "delivered_packets": 100}
+    out = {"group": "l4s", "srtt_minus_base_ms": 99.0, "retransmits_packets": 50, "delivered_packets": 100}
+    flows = [
+        row | (out | {"left_out": "ended early"} if row["flow"] == "l4s-2" else whole)
+        for row in tables.flows.to_dicts()
+    ]
+    write(tables.folder, "flows", flows)
+    packets = [
+        row | {"sojourn_mean_ms": 99.0 if row["flow"] == "l4s-2" else 1.0}
+        for row in tables.packet_flows.to_dicts()
+    ]
+    write(tables.folder, "packet_flows", packets)
+    row = measures(RunTables(tables.folder)).filter(cell="rtt-5.0").row(0, named=True)
+    assert (row["flows"], row["goodput_mbps"], row["utilisation_percent"]) == (3, 6, pytest.approx(60))
+    assert row["normalised_goodput"] == pytest.approx(2 / (10 / 3))
+    assert row["jain"] == row["jain_all"] == pytest.approx(16 / (2 * 10))
+    assert (row["srtt_minus_base_ms"], row["sojourn_mean_ms"]) == (5, 1)
+    assert (row["tcp_retransmits_packets"], row["tcp_retransmits_percent"]) == (2, 1)
+
+
 def test_all_flows_are_a_group(run: MakeRun) -> None:
     row = measures(run(), "all").filter(cell="rtt-5.0").row(0, named=True)
     assert (row["flows"], row["goodput_mbps"], row["jain"]) == (2, 4, row["jain_all"])

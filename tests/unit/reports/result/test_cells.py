@@ -15,6 +15,7 @@ from l4sbench.facts.factors import FactorColumn
 from reports.result.cells import CellResult, cells, varying
 from reports.result.labels import Setting
 from reports.result.load import RunTables, load
+from reports.result.measured import measure
 from reports.result.stats import estimate
 from tests.unit.reports.conftest import write
 
@@ -101,6 +102,27 @@ def test_a_parameter_of_some_queues_alone_does_not_vary_within_a_queue(make: Mak
     names = ["aqm.target_ms", "buffer_bdp", "rtt_ms"]
     assert varying(found, names, within="aqm") == ["buffer_bdp"]
     assert varying(found, names) == ["aqm.target_ms", "buffer_bdp"]
+
+
+def test_flows_that_are_left_out_have_no_sojourn(make: Make) -> None:
+    tables = make([{"aqm": "fifo", "l4s.count": 2, "l4s": [20], "classic": [40]}])
+    (first, *rest) = tables.flows.to_dicts()
+    flows = [first, *rest, first | {"flow": "l4s-1", "left_out": "ended early"}]
+    write(tables.folder, "flows", flows)
+    counts = ("data", "ack", "retransmits", "lost", "ce")
+    packets = [
+        {name: one[name] for name in ("cell", "trial", "flow", "group")}
+        | {"seconds": 60.0, "sojourn_samples": 1000, **{f"{name}_packets": 1 for name in counts}}
+        | dict.fromkeys(("sojourn_mean_ms", "sojourn_p99_ms"), 101.0 if one.get("left_out") else 1.0)
+        for one in flows
+    ]
+    write(tables.folder, "packet_flows", packets)
+    tables = RunTables(tables.folder)
+    (cell,) = of(tables)
+    assert cell.l4s.sojourn_p99 is not None
+    assert cell.l4s.sojourn_p99.value == 1
+    for group in measure(tables).cells[0].groups:
+        assert (group.numbers["sojourn_ms"].value, group.numbers["sojourn_p99_ms"].value) == (1, 1)
 
 
 def test_a_goodput_that_is_not_known_is_not_zero(make: Make) -> None:

@@ -62,6 +62,26 @@ def test_fairness_is_among_the_flows_that_send_as_fast_as_they_can(make: Make) -
     assert row["jain"] == jain([30, 20])
 
 
+def test_flows_that_are_left_out_have_no_samples_and_the_goodput_of_the_others(make: Make) -> None:
+    """One of 20 L4S flows ends early in the first of two trials; all others get 2 Mbit/s with 10 ms."""
+    flows, sockets = [], []
+    for trial in (1, 2):
+        for name in (f"{group}-{number}" for group in ("l4s", "classic") for number in range(20)):
+            out = (name, trial) == ("l4s-0", 1)
+            about = {"trial": trial, "left_out": "ended early" if out else None}
+            flows.append(flow(name, 0.1 if out else 2, **about))
+            sockets += [row | {"trial": trial} for row in samples(name, [100, 700] if out else [100] * 20)]
+            sender = {"trial": trial, "node": "tx", "side": "sender", "received_bytes": None}
+            sockets += [row | sender | {"srtt_ms": 90 if out else 10} for row in samples(name, [0] * 60)]
+    two = {"l4s": [1, 1], "classic": [1, 1], "l4s.count": 20, "classic.count": 20}
+    tables = tables_of(make, flows, sockets, **two)
+    (row,) = cell_metrics(tables).to_dicts()
+    assert (row["flows"], row["ratio"], row["jain"]) == (40, pytest.approx(1), pytest.approx(1))
+    assert row["utilisation"] == pytest.approx(0.8)
+    assert row["l4s_srtt_p99_ms"] == row["classic_srtt_p99_ms"] == 10
+    assert variations(tables)["variation_100ms"].to_list() == pytest.approx([0] * 4)
+
+
 def test_quantiles_are_of_all_samples_together_and_keep_their_name(make: Make) -> None:
     """199 samples of 1 to 199 ms: enough for the median, one too few for p95."""
     flows = [flow("l4s-0", 30), flow("classic-0", 30)]
