@@ -87,12 +87,18 @@ def check(tables: RunTables, study: Study) -> ClaimsReport:
     Trials of one number share a seed in all cells, so schemes are compared within trials.
 
     Raises:
-        InputError: the run lacks factors that the study is about, or valid trials.
+        InputError: the run lacks factors that the study is about, or valid trials, or has several cells of a
+            scheme in one setting.
     """
     asked = {claim.measure for claim in study.claims} | {shown.measure for shown in study.shown}
     found = measures(tables, study.group, asked, study.windows)
     if lacking := [study.problem(flaw) for flaw in _lacking(study, found.columns)]:
         raise InputError(lacking)
+    if several := _differing(found, study, [*tables.factors]):
+        names = ", ".join(several)
+        message = f"cells of one setting and scheme differ in {names}, and only one of them can be judged"
+        hint = f"add {names} to settings, or choose cells by a filter or by `where` of every claim"
+        raise InputError([study.problem(Flaw(("settings",), message, hint))])
     if not found.height:
         raise InputError("the run has no valid trials", f"the claims of {study.study} are about these")
     if not tables.packet_flows.height and not asked.isdisjoint(PACKETS):
@@ -122,6 +128,26 @@ def _lacking(study: Study, columns: Sequence[str]) -> Iterator[Flaw]:
             yield Flaw(path, f"the run has no {quoted(name)}", f"the claims of {study.study} are about it")
 
 
+def _differing(found: pl.DataFrame, study: Study, factors: Sequence[str]) -> list[str]:
+    """Return the factors by which cells differ that a claim, or a measure to show, has in one place."""
+    key = [*study.settings, study.factor, "trial"]
+    names = [name for name in factors if name not in key]
+    asked = [_about(found, claim) for claim in study.claims] + ([found] if study.shown else [])
+    differing = set()
+    for cells in asked:
+        own = cells.filter(pl.col(study.factor).cast(pl.String).is_in(study.schemes))
+        counts = own.group_by(key).agg(pl.col(names).n_unique())
+        differing |= {name for name in names if (counts[name] > 1).any()}
+    return [name for name in names if name in differing]
+
+
+def _about(found: pl.DataFrame, claim: Claim) -> pl.DataFrame:
+    """Return the trials that a claim is about."""
+    for name, values in claim.columns().items():
+        found = found.filter(one_of(found, name, values))
+    return found
+
+
 def one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:
     """Return whether a column has one of these values; 1 is 1.0, though a file of claims writes the one."""
     column = pl.col(name)
@@ -131,11 +157,8 @@ def one_of(cells: pl.DataFrame, name: str, values: Sequence[Scalar]) -> pl.Expr:
 
 
 def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSetting]:
-    cells = found
-    for name, values in claim.columns().items():
-        cells = cells.filter(one_of(cells, name, values))
     settings = []
-    for key, own in cells.sort(study.settings).group_by(study.settings, maintain_order=True):
+    for key, own in _about(found, claim).sort(study.settings).group_by(study.settings, maintain_order=True):
         trials = own.pivot(study.factor, index="trial", values=claim.measure, aggregate_function="first")
         schemes = [scheme for scheme in study.schemes if scheme in trials.columns]
         asked = [answer for row in trials.to_dicts() if (answer := _holds(claim, row, schemes)) is not None]

@@ -227,6 +227,30 @@ def test_factors_that_the_run_lacks_are_reported_where_the_file_names_them(
     ]
 
 
+def test_several_cells_of_one_setting_are_refused_with_the_factors_that_they_differ_in(
+    run: MakeRun, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yml"
+    head = (
+        "study: mine\nabout: a\nsource: b\nfactor: l4s.segsize\nschemes: [rtt, log]\nsettings: [rate_mbps]\n"
+    )
+    claim = "name: c, says: s, measure: length_mean_bytes, of: [rtt], at_least: 1400"
+    lengths: Values = {**LENGTHS, ("rtt", 80.0): [100, 100]}
+    path.write_text(f"{head}claims:\n  - {{{claim}}}\n", encoding="utf-8")
+    with pytest.raises(InputError) as raised:
+        check(run(lengths), load_study(str(path)))
+    assert str(raised.value) == (
+        f"{path}:6:11: settings: cells of one setting and scheme differ in rtt_ms, and only one of them can "
+        "be judged; add rtt_ms to settings, or choose cells by a filter or by `where` of every claim"
+    )
+    path.write_text(f"{head}shown:\n  - measure: length_mean_bytes\n", encoding="utf-8")
+    with pytest.raises(InputError, match="differ in rtt_ms"):
+        check(run(lengths), load_study(str(path)))
+    path.write_text(f"{head}claims:\n  - {{{claim}, where: {{rtt: 5ms}}}}\n", encoding="utf-8")
+    (finding,) = check(run(lengths), load_study(str(path))).findings
+    assert finding.outcome == ClaimOutcome.SEEN
+
+
 @pytest.mark.parametrize("name", offered())
 def test_shipped_studies_are_sound(name: str) -> None:
     study = load_study(name)
