@@ -81,15 +81,17 @@ def delay_samples(
 ) -> pl.DataFrame:
     """Return `cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
 
-    `srtt`: the senders' smoothed RTT minus the cell's base RTT, of all flows of the group that count.
-    `sojourn`: one row per packet of these that left the queue; none where no packets were captured.
+    `srtt`: the senders' smoothed RTT minus the group's base RTT, its own or the cell's, of all flows of the
+    group that count. `sojourn`: one row per packet of these that left the queue; none where no packets were
+    captured.
     """
     about = _SOURCES[source]
     if not (tables.folder / f"{about.table}.parquet").is_file():
         return pl.DataFrame(schema={"cell": pl.String, "delay_ms": pl.Float64})
     trials = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(cells))
     warmup = pl.col("warmup_s") if "warmup_s" in trials.columns else pl.lit(0.0)
-    base = pl.col("rtt_ms") if source == "srtt" else pl.lit(0.0)
+    rtts = [name for name in (f"{group}.rtt_ms", "rtt_ms") if name in trials.columns]
+    base = pl.coalesce(rtts) if source == "srtt" else pl.lit(0.0)
     known = trials.select(
         "cell", "trial", warmup.fill_null(0.0).alias("from_s"), "duration_s", base.alias("base_ms")
     )

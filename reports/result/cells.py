@@ -228,6 +228,12 @@ def groups_of(factors: Mapping[str, Setting]) -> list[str]:
     return [name.group for name in names if name.group and name.key == "count"]
 
 
+def base_rtt_ms(factors: Factors, group: str) -> float:
+    """Return the base RTT of a cell's flow group: its own, where it has one, or that of the cell."""
+    own = f"{group}.rtt_ms"
+    return factors[own if own in factors else "rtt_ms"].amount
+
+
 def captured(tables: RunTables) -> pl.DataFrame:
     """Return the flows of table `packet_flows` that count; none where the run's tables are older than it."""
     try:
@@ -291,7 +297,7 @@ def _group(
     goodput, delay = estimates.get(f"{name}.goodput"), estimates.get(f"{name}.delay")
     alone = baselines.alone(group, factors)
     same = baselines.beside_own_kind(factors) if name == "classic" else {}
-    rate_mbps, rtt_ms = factors["rate_mbps"].amount, factors["rtt_ms"].amount
+    rate_mbps = factors["rate_mbps"].amount
     return GroupResult(
         flows=int(factors[f"{group}.count"].amount),
         goodput=goodput,
@@ -299,7 +305,7 @@ def _group(
         sojourn_p99=estimates.get(f"{name}.sojourn"),
         alone=alone.get("goodput"),
         harm=_harm(alone.get("goodput"), goodput, rate_mbps, looks),
-        delay_harm=_harm_to_rtt(alone.get("delay"), delay, rtt_ms),
+        delay_harm=_harm_to_rtt(alone.get("delay"), delay, base_rtt_ms(factors, group)),
         same_harm=_harm(alone.get("goodput"), same.get("goodput"), rate_mbps, 1),
     )
 

@@ -15,7 +15,7 @@ from l4sbench.errors import InputError
 from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
 from reports.result.applications import ApplicationVerdict, judge_application
-from reports.result.cells import captured, factors_of, groups_of
+from reports.result.cells import base_rtt_ms, captured, factors_of, groups_of
 from reports.result.connections import RPM_WITHOUT_DELAY, responsiveness, slowdowns
 from reports.result.labels import BUFFER, Label, Setting
 from reports.result.stats import Estimate, estimate
@@ -404,12 +404,11 @@ def _group(
     fair_percent = 100 * flows / sum(about[f"{group}.count"].amount for group in groups_of(about))
     further = {name: estimate(values) for name, values in derived.items()}
     rpm = further.get("rpm")
-    base_ms = about[rtt if (rtt := f"{name}.rtt_ms") in about else "rtt_ms"].amount
     measures = {
         **reported,
         "share_of_fair_percent": share and share.percent_of(fair_percent),
         "slowdown": further.get("slowdown"),
-        "rpm_percent": rpm and rpm.percent_of(RPM_WITHOUT_DELAY / base_ms),
+        "rpm_percent": rpm and rpm.percent_of(RPM_WITHOUT_DELAY / base_rtt_ms(about, name)),
     }
     return MeasuredGroup(
         name=name,

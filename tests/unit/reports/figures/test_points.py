@@ -110,6 +110,14 @@ def test_distributions_are_of_the_samples(make: Make) -> None:
                 assert drawn[queue, share] == pytest.approx(quantile, abs=0.011)
 
 
+def test_samples_of_delay_of_a_group_with_an_rtt_of_its_own_are_less_that_rtt(make: Make) -> None:
+    cells = [{"aqm": "fifo", "l4s": [50], "classic": [40], **own} for own in ({}, {"l4s.rtt_ms": 4.0})]
+    tables = sampled(make(cells), samples=1)
+    without, own = tables.trials["cell"]
+    for cell, group, delay_ms in ((without, "l4s", 0), (own, "l4s", 6), (own, "classic", 0)):
+        assert delay_samples(tables, [cell], group)["delay_ms"].to_list() == [delay_ms]
+
+
 def test_samples_of_delay_are_of_flows_that_count(make: Make) -> None:
     tables = sampled(make([{"aqm": "fifo", "l4s": [50], "classic": [40]}]), samples=20)
     assert delay_samples(tables, ["cell-0000"], "l4s").height == 20

@@ -61,6 +61,16 @@ def test_harm_is_that_of_the_pure_functions(make: Make) -> None:
     assert groups["classic"].same_harm is None
 
 
+def test_harm_to_a_group_with_an_rtt_of_its_own_is_of_that_rtt(make: Make) -> None:
+    """80 ms become 160 ms."""
+    cells = [
+        pair("fifo", [48.0], [48.0], delay=80.0, **{"l4s.rtt_ms": 80.0}),
+        pair("fifo", [95.0], [0], delay=0.0, **{"l4s.rtt_ms": 80.0}, **ALONE["l4s"]),
+    ]
+    (cell,) = decide(make(cells), OURS).cells
+    assert value(cell.result.l4s.delay_harm) == pytest.approx(50)
+
+
 def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
     """23 % of the link's rate are half of what the flow gets alone."""
     starved = pair("fifo", [23.0] * 3, [70.0] * 3)
