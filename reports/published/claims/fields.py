@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.published.claims.selections import names_asked, of_group
+from reports.published.claims.selections import names_asked, of_group, quotient
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -128,7 +128,7 @@ def _counted(tables: RunTables, group: str) -> pl.DataFrame:
 def _coupled(tables: RunTables, group: str) -> pl.DataFrame:
     packets, marked, lost = (pl.col(f"{name}_packets").sum() for name in ("data", "ce", "lost"))
     sides = [
-        tables.packet_flows.filter(which).group_by(_KEY).agg((signalled / packets).alias(name))
+        tables.packet_flows.filter(which).group_by(_KEY).agg(quotient(signalled, packets).alias(name))
         for name, which, signalled in (
             ("own", of_group(group), marked),
             ("others", ~of_group(group), marked + lost),

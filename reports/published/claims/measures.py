@@ -14,7 +14,7 @@ from reports.published.claims.courses import COURSES, courses
 from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, samples
-from reports.published.claims.selections import names_asked, of_group
+from reports.published.claims.selections import names_asked, of_group, quotient
 from reports.result.load import COUNTED, with_means_of_others
 
 if TYPE_CHECKING:
@@ -49,9 +49,14 @@ PACKETS: Final[Mapping[str, str]] = {
 
 _SUMS: Final[Mapping[str, pl.Expr]] = {
     "retransmits_packets": pl.col("retransmits_packets").sum(),
-    "retransmits_percent": pl.col("retransmits_packets").sum() / pl.col("data_packets").sum() * 100,
-    "lost_percent": pl.col("lost_packets").sum() / pl.col("data_packets").sum() * 100,
-    "marked_percent": pl.col("ce_packets").sum() / pl.col("data_packets").sum() * 100,
+    **{
+        name: quotient(pl.col(packets).sum(), pl.col("data_packets").sum()) * 100
+        for name, packets in (
+            ("retransmits_percent", "retransmits_packets"),
+            ("lost_percent", "lost_packets"),
+            ("marked_percent", "ce_packets"),
+        )
+    },
     "throughput_mbps": pl.when(pl.col("throughput_mbps").null_count() == 0).then(
         pl.col("throughput_mbps").sum()
     ),
@@ -104,11 +109,12 @@ def measures(
     the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2);
     `jain_all` the same over the flows of all groups. Flows that are left out count in sums of goodput with
     the mean of their group's others, and otherwise only in `accecn_percent` and in counts of captured
-    packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups, `completed_ms` where any
-    flow's bytes had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group
-    `all` is all flows. The samples of each trial are read only for measures that are `asked` for: the columns
-    `COURSES`, `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a
-    trial for the measures that compare them.
+    packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups, and like all quotients where
+    what they are divided by is 0; `completed_ms` is null where any flow's bytes had not all arrived,
+    `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all flows. The samples of
+    each trial are read only for measures that are `asked` for: the columns `COURSES`, `SAMPLES`, `FIELDS`,
+    `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the measures that compare
+    them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
@@ -142,8 +148,8 @@ def measures(
     return (
         joined.with_columns(
             (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),
-            (pl.col("mean_mbps") / pl.col("other_mean_mbps")).alias("ratio_per_flow"),
-            (goodput / pl.col("other_mbps")).alias("ratio_of_sums"),
+            quotient(pl.col("mean_mbps"), pl.col("other_mean_mbps")).alias("ratio_per_flow"),
+            quotient(goodput, pl.col("other_mbps")).alias("ratio_of_sums"),
             (pl.col("all_mbps") / pl.col("rate_mbps") * 100).alias("utilisation_percent"),
         )
         .select(*factors, "flows", *MEASURES)
@@ -170,7 +176,7 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
         counted.mean().alias("mean_mbps"),
         _jain(counted).alias("jain"),
         retransmits.sum().alias("tcp_retransmits_packets"),
-        (retransmits.sum() / delivered.sum() * 100).alias("tcp_retransmits_percent"),
+        (quotient(retransmits.sum(), delivered.sum()) * 100).alias("tcp_retransmits_percent"),
         pl.when(arrived.null_count() == 0).then(arrived.sum()),
         ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
         delay.mean(),
@@ -179,7 +185,7 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _jain(values: pl.Expr) -> pl.Expr:
-    return values.sum() ** 2 / (values.len() * (values**2).sum())
+    return quotient(values.sum() ** 2, values.len() * (values**2).sum())
 
 
 def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Selections that measures begin with: those asked for, a group's rows, valid trials, packets that arrive."""
+"""Parts that measures share: those asked for, a group's rows, valid trials, packets that arrive, ratios."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
 def of_group(group: str) -> pl.Expr:
     """Return which rows are a group's; group `ALL` has all."""
     return pl.lit(value=True) if group == ALL else pl.col("group") == group
+
+
+def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Return part / whole; null where the whole is nothing."""
+    return pl.when(whole > 0).then(part / whole)
 
 
 def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:

@@ -124,6 +124,23 @@ def test_nothing_over_nothing_is_no_ratio(run: MakeRun) -> None:
     assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == ClaimOutcome.NOT_SEEN
 
 
+def test_what_is_divided_by_nothing_has_no_number(run: MakeRun) -> None:
+    tables = run(goodputs=(0.0, 0.0))
+    other = {"group": "classic", "flow": "classic-0", "retransmits_packets": 0, "delivered_packets": 0}
+    flows = tables.flows.to_dicts()
+    write(tables.folder, "flows", [*flows, *(row | other for row in flows if row["flow"] == "l4s-0")])
+    packets = [row | {"data_packets": 0, "ce_packets": 0} for row in tables.packet_flows.to_dicts()]
+    write(tables.folder, "packet_flows", packets)
+    tables = RunTables(tables.folder)
+    names = ["jain", "jain_all", "ratio_per_flow", "ratio_of_sums"]
+    names += ["retransmits_percent", "lost_percent", "marked_percent"]
+    assert set(measures(tables).select(names).row(0)) == {None}
+    assert measures(tables, "classic")["tcp_retransmits_percent"].to_list() == [None] * 6
+    report = check(tables, study(measure="jain", of=["rtt"], at_least=0.5))
+    assert report.findings[0].outcome == ClaimOutcome.NOT_ASKED
+    assert "| 5 | - | - | - | - | 0 of 0 |" in markdown(report, "l4sbench run s")
+
+
 def test_measures_between_flows(run: MakeRun) -> None:
     row = measures(run(again={"rtt": 30})).filter(cell="rtt-5.0").row(0, named=True)
     assert row["flows"] == 2
