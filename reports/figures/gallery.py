@@ -21,7 +21,7 @@ from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
 from reports.figures.packets import PacketView, sequence_numbers, sojourns
 from reports.figures.plane import NAME, PlaneCell, plane_map
-from reports.figures.points import goodput_against_delay, trial_dots
+from reports.figures.points import dots_subject, goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
 from reports.figures.series import series_of, time_series, trial_series
 from reports.figures.several import runs_beside, values_beside
@@ -281,7 +281,7 @@ def _of_sheet(
 ) -> Iterator[Figure]:
     yield Figure(
         f"trials_{sheet.slug}",
-        f"Every trial of every cell, {sheet.title}: L4S goodput in percent of the link's rate, with mean, "
+        f"Every trial of every cell, {sheet.title}: {dots_subject(sheet)}, with mean, "
         "95 % confidence interval and the rule's limits.",
         trial_dots(tables, sheet, rule),
     )

@@ -42,24 +42,40 @@ def trial_dots(tables: RunTables, sheet: Sheet, rule: Rule) -> alt.HConcatChart:
     This shows first what a mean hides: two groups of trials, or one outlier.
     """
     values = _trial_mbps(tables, [cell.id for cell in sheet.cells], rule)
-    sides = [side for cell in sheet.cells for side in limited(cell)]
-    roles = tuple(dict.fromkeys(side.role for side in sides)) or ("l4s",)  # none without a valid trial
+    sides = _sides(sheet)
+    roles, whole = _roles(sides), _whole(sides)
     both = len(roles) > 1
-    whole = (
-        " or ".join(_WHOLES[own] for own in sorted({side.whole.alone for side in sides})) or _WHOLES[False]
-    )
     charts = [
         _dots(panel, sheet, values, roles, whole, first=number == 0)
         for number, panel in enumerate(sheet.grid.panels)
     ]
-    what, mark = ("Goodput", "mark") if both else ("L4S goodput", "ring")
-    about = f"{what} in percent of {whole}: a {mark} per trial, mean and 95 % interval of the cell"
+    subject, mark = dots_subject(sheet), "mark" if both else "ring"
+    about = f"{subject[0].upper()}{subject[1:]}: a {mark} per trial, mean and 95 % interval of the cell"
     marks = f"rings and blue: {rule.l4s}; squares and orange, below: {rule.classic}" if both else ""
     fair = "dashed: fair share" if _fair(sheet, roles) else ""
     doubt = "?: in doubt" if any(side.doubtful for side in sides) else ""
     limits = "; ".join(filter(None, (_grey(sides), fair, doubt)))
     title = heading(f"Trials {sheet.title}", [*filter(None, (about, marks, limits)), *undecided(sheet)])
     return configured(alt.hconcat(*charts, spacing=14, title=title), config())
+
+
+def dots_subject(sheet: Sheet) -> str:
+    """Return what `trial_dots` draws of a sheet: `L4S goodput in percent of the link's rate`."""
+    sides = _sides(sheet)
+    what = "goodput of each group" if len(_roles(sides)) > 1 else "L4S goodput"
+    return f"{what} in percent of {_whole(sides)}"
+
+
+def _sides(sheet: Sheet) -> list[JudgedSide]:
+    return [side for cell in sheet.cells for side in limited(cell)]
+
+
+def _roles(sides: Sequence[JudgedSide]) -> tuple[Role, ...]:
+    return tuple(dict.fromkeys(side.role for side in sides)) or ("l4s",)  # none without a valid trial
+
+
+def _whole(sides: Sequence[JudgedSide]) -> str:
+    return " or ".join(_WHOLES[own] for own in sorted({side.whole.alone for side in sides})) or _WHOLES[False]
 
 
 _WHOLES: Final = {False: "the link's rate", True: "what the group gets alone"}

@@ -20,7 +20,7 @@ import polars as pl
 
 from l4sbench.catalog.describe import amount
 from l4sbench.tables import columns
-from reports.render.words import GLYPHS, side_text, why_unsure
+from reports.render.words import GLYPHS, limit_text, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
 from reports.result.load import COUNTED, joined, sum_of_all
@@ -225,8 +225,8 @@ def _side(rule: Rule, cell: JudgedCell, side: JudgedSide) -> dict[str, object]:
         "text": side_text(cell, side),
         "whole": _short(side.whole.mbps),
         "keeps": _estimate(side.keeps),
-        "limits": [(_short(limit), f"{side.told(limit):.4g}") for limit in side.limits],
-        "top": f"{side.told(100.0):.4g}",
+        "limits": [(_short(limit), limit_text(side.told(limit))) for limit in side.limits],
+        "top": limit_text(side.told(100.0)),
         "unit": "Mbit/s" if side.in_mbps else "%",
     }
 

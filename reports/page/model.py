@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from l4sbench.text.wording import counted
-from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, number, side_text, why_unsure
+from reports.render.words import BIMODAL, NO_TRIAL, UNSURE, between, figures, number, side_text, why_unsure
 from reports.result.grid import Grid, across_of
 from reports.result.verdicts import heat_grid
 
@@ -108,12 +108,12 @@ def questions(decision: Decision) -> tuple[Question, ...]:
 def spoken(cell: JudgedCell) -> str:
     """Return a cell of a heat map in words, for screen readers."""
     result = cell.result
-    parts = [f"{cell.label}: {cell.word}"]
-    if result.share is None:
+    parts, found = [f"{cell.label}: {cell.word}"], figures(cell)
+    if found is None:
         parts.append(NO_TRIAL)
     else:
         interval = f", interval {between(result.share)}" if between(result.share) else ""
-        parts.append(f"{number(result.share)} percent of the rate{interval}")
+        parts.append(f"{found.share_percent} percent of the rate{interval}")
         parts.append(f"{number(result.l4s.goodput)} against {number(result.classic.goodput)} Mbit/s")
         parts.append(f"delay {number(result.l4s.delay)} against {number(result.classic.delay)} ms")
     parts.append(counted(result.valid, "trial"))

@@ -99,22 +99,31 @@ def _may(cell: JudgedCell, side: JudgedSide) -> str:
         return ""
     what = "Mbit/s" if side.in_mbps else f"% of {'what it gets alone' if side.whole.alone else 'the link'}"
     if side.own_kind is not None:
-        return f"{name} may get {kept} {what}, beside its own kind {between(side.own_kind)} %"
+        return f"{name} may get {kept} {what}, beside its own kind {_own_kind(side.own_kind)}"
     return f"{name} may get {kept} {what}, {limits_text(side, side.open_at)}"
+
+
+def _own_kind(kind: Estimate) -> str:
+    return f"{between(kind)} %" if kind.interval else f"{number(kind)} % in {counted(kind.trials, 'trial')}"
 
 
 def side_text(cell: JudgedCell, side: JudgedSide) -> str:
     """Return what a group keeps, its interval and its limits: `CUBIC 40.7 Mbit/s (22 to 60), limit 25`."""
     kept, unit = interval_text(side), "Mbit/s" if side.in_mbps else "%"
-    mean = f"{cell.called(side.role)} {side.told(side.keeps.value):.1f} {unit}"
+    mean = _mean_text(side.told(side.keeps.value), [side.told(limit) for limit in side.limits])
     limits = limits_text(side, side.limits)
-    return f"{mean}{kept and f' ({kept})'}{limits and f', {limits}'}"
+    return f"{cell.called(side.role)} {mean} {unit}{kept and f' ({kept})'}{limits and f', {limits}'}"
 
 
 def limits_text(side: JudgedSide, limits: Sequence[float]) -> str:
     """Return some of a side's limits in its unit: `limit 25`, `limits 20 and 80`; empty for none."""
-    told = " and ".join(f"{side.told(limit):.4g}" for limit in limits)
+    told = " and ".join(limit_text(side.told(limit)) for limit in limits)
     return told and f"{'limit' if len(limits) == 1 else 'limits'} {told}"
+
+
+def limit_text(limit: float) -> str:
+    """Return a limit with four digits, or with all before the point: `33.33`, `25000`."""
+    return f"{limit:.0f}" if limit >= 1000 else f"{limit:.4g}"
 
 
 def interval_text(side: JudgedSide) -> str:
@@ -126,18 +135,26 @@ def interval_text(side: JudgedSide) -> str:
     if ends is None:
         return ""
     low, high = (side.told(end) for end in ends)
-    limits = [side.told(limit) for limit in side.limits]
     least = 0 if high >= 10 else 1 if high >= 1 else 2
-    digits = next((n for n in range(least, _MOST_DIGITS) if _keeps_order(low, high, limits, n)), _MOST_DIGITS)
+    digits = _digits((low, high), [side.told(limit) for limit in side.limits], least)
     return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _mean_text(mean: float, limits: Sequence[float]) -> str:
+    return f"{mean:.{_digits((mean,), limits, 1)}f}"
 
 
 _MOST_DIGITS: Final = 4
 
 
-def _keeps_order(low: float, high: float, limits: Sequence[float], digits: int) -> bool:
-    """Return True if both ends, rounded, are where they were: below a limit, or not."""
-    return all((round(end, digits) < limit) == (end < limit) for end in (low, high) for limit in limits)
+def _digits(values: Sequence[float], limits: Sequence[float], least: int) -> int:
+    """Return how many digits keep rounded values on their sides of limits: below any, above an upper one."""
+
+    def place(value: float) -> list[bool]:
+        return [*(value < limit for limit in limits), *(value > limit for limit in limits[1:])]
+
+    found = (n for n in range(least, _MOST_DIGITS) if all(place(round(v, n)) == place(v) for v in values))
+    return next(found, _MOST_DIGITS)
 
 
 def worst_text(verdict: Verdict) -> str:
@@ -173,8 +190,9 @@ def figures(cell: JudgedCell) -> Figures | None:
     share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
     if share is None:
         return None
+    side, _ = cell.judged.sides
     return Figures(
-        number(share),
+        _mean_text(share.value, () if side.whole.alone else side.limits),
         _both(l4s.goodput, classic.goodput),
         _both(l4s.delay, classic.delay),
         _both(l4s.harm, classic.harm, 0),

@@ -448,7 +448,7 @@ def _low_latency(rule: Rule, cells: Sequence[JudgedCell]) -> tuple[str, tuple[st
 
 
 def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
-    worst, judged = verdict.worst.result, [cell.judged for cell in verdict.cells]
+    worst = verdict.worst.result
     share, l4s, classic = worst.share, worst.l4s, worst.classic
     delays = [cell.result.l4s.delay.value for cell in verdict.cells if cell.result.l4s.delay is not None]
     return {
@@ -474,7 +474,7 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
         "worst_classic_mbps": classic.goodput and classic.goodput.value,
         "worst_l4s_harm_percent": l4s.harm and l4s.harm.value,
         "worst_classic_harm_percent": classic.harm and classic.harm.value,
-        "undecided_cells": sum(not own.decided for own in judged),
+        "undecided_cells": sum(cell.straddles for cell in verdict.cells),
         "bimodal_cells": sum(bool(cell.result.bimodal) for cell in verdict.cells),
         "delay_ms": max(delays, default=None),
     }

@@ -19,6 +19,7 @@ from l4sbench.errors import InputError
 from reports.figures import (
     delay_distribution,
     delay_samples,
+    figures,
     flow_bars,
     goodput_against_delay,
     quantiles,
@@ -229,6 +230,21 @@ def test_dots_of_a_rule_that_measures_both_groups(make: Make) -> None:
     words = " ".join(specification(chart)["title"]["subtitle"]).replace("\u00a0", " ")
     assert "grey: below 25 %; dashed: fair share; ?: in doubt" in words
     assert "undecided: CUBIC may get 22 to 60 Mbit/s, limit 25 (FIFO)" in words
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject"),
+    [
+        ("pam25", "L4S goodput in percent of the link's rate"),
+        ("l4sbench1", "goodput of each group in percent of the link's rate"),
+    ],
+)
+def test_the_caption_of_dots_names_the_groups_that_are_drawn(make: Make, rule: str, subject: str) -> None:
+    tables = make([{"aqm": "fifo", "l4s": [50, 51], "classic": [40, 41]}])
+    found = figures(tables, decide(tables, load_rule(rule)), "none")
+    (dots,) = [figure for figure in found if figure.name.startswith("trials_")]
+    assert f": {subject}, with mean" in dots.caption
+    assert subject[1:] in specification(dots.chart)["title"]["subtitle"][0]
 
 
 def test_goodput_against_delay_has_both_groups(make: Make) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from reports.render.documents import markdown
 from reports.render.terminal import as_text, terminal
-from reports.render.words import GLYPHS
+from reports.render.words import GLYPHS, side_text
 from reports.result.load import RunTables
 from reports.result.regret import Prevalence, regret
 from reports.result.rules import load_rule
@@ -289,6 +289,43 @@ def test_the_deciding_cell_shows_harm_where_there_are_baselines(make: Make) -> N
     assert re.search(
         r"undecided: CUBIC may get 0 to \d\d % of what it gets alone, limit 25 \(3 trials\)", text
     )
+
+
+def test_a_doubt_names_the_one_trial_beside_its_own_kind(make: Make) -> None:
+    alone = {"l4s.cc": None, "l4s.ecn": None, "l4s.count": None, "l4s": [0] * 3, "classic": [95, 95.1, 95.2]}
+    cells: list[dict[str, Any]] = [
+        {"aqm": "fifo", "l4s": [85] * 3, "classic": [9, 10, 11]},
+        {"aqm": "fifo"} | alone,
+        {"aqm": "fifo", "l4s.cc": "cubic", "l4s.ecn": "off", "l4s": [48], "classic": [47]},
+    ]
+    text = as_text(decide(make(cells), load_rule("l4sbench1")), 200)
+    assert re.search(
+        r"CUBIC may get \d+ to \d+ % of what it gets alone, beside its own kind 49\.4 % in 1 trial \(3", text
+    )
+
+
+def test_limits_of_a_fast_link_are_whole_numbers(make: Make) -> None:
+    goodputs = {"l4s": [22_000, 60_000, 41_000], "classic": [50_000, 51_000, 52_000]}
+    cell = {"aqm": "fifo", "rate_mbps": 100_000.0} | goodputs
+    text = as_text(decide(make([cell]), load_rule("l4sbench1")), 200)
+    assert re.search(r"Prague may get 0 to \d{5} Mbit/s, limit 25000 \(3 trials\)", text)
+
+
+@pytest.mark.parametrize(
+    ("goodput", "word", "mean"),
+    [
+        (19.96, "l4s-starved", "19.96"),
+        (20.04, "ok", "20.0"),
+        (79.96, "ok", "79.96"),
+        (80.04, "classic-starved", "80.04"),
+    ],
+)
+def test_a_mean_is_printed_on_its_side_of_the_limit(make: Make, goodput: float, word: str, mean: str) -> None:
+    decision = decide(make([{"aqm": "fifo", "l4s": [goodput], "classic": [15]}]), load_rule("pam25"))
+    assert [cell.word for cell in decision.cells] == [word]
+    assert f"{mean} % (" in as_text(decision, 200, full=True)
+    (cell,) = decision.cells
+    assert side_text(cell, cell.judged.sides[0]) == f"Prague {mean} %, limits 20 and 80"
 
 
 def test_verdicts_have_colours_of_their_own_that_black_does_not_hide(

@@ -259,6 +259,16 @@ def test_invalid_and_failed_trials_are_left_out_and_reported(make: Make) -> None
     assert decision.left_out[0].reasons == "the apparatus was wrong"
 
 
+def test_a_cell_without_an_interval_is_none_of_those_that_straddle_a_limit(make: Make) -> None:
+    cells = [
+        {"aqm": "fifo", "buffer_bdp": 1.0, "status": ["failed"]},
+        {"aqm": "fifo", "buffer_bdp": 2.0, "l4s": [45], "classic": [48]},
+        {"aqm": "fifo", "buffer_bdp": 4.0, "l4s": [20, 30, 40], "classic": [50, 50, 50]},
+    ]
+    (row,) = decide(make(cells), load_rule("l4sbench1")).frame().to_dicts()
+    assert (row["cells"], row["undecided_cells"]) == (3, 1)
+
+
 def test_a_group_with_a_cell_without_a_valid_trial_is_not_ok(make: Make) -> None:
     good = {"aqm": "fifo", "buffer_bdp": 1.0, "l4s": [50], "classic": [40]}
     broken = {"aqm": "fifo", "buffer_bdp": 4.0, "status": ["invalid"]}
