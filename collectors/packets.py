@@ -136,6 +136,8 @@ def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
     rows = []
     for node, program in trial.programs.items():
         for run in program.flows:
+            if run.seconds * 1e3 <= warmup_ms:  # runs of earlier versions may have such flows
+                continue
             span = (run.start.ms + warmup_ms, run.start.ms + run.seconds * 1e3)
             of_flow = (pl.col("flow") == run.flow) & pl.col("t_ms").is_between(*span)
             own = (pl.col("node") == node) & (pl.col("side") == "sender")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SHORTEST: Final = Duration(100_000_000)
 """A flow must have at least this long between its latest start and its group's `stop`."""
+MEASURED: Final = Duration(1_000_000_000)
+"""The same after a warm-up: intervals are of 1 s, and iperf3 runs for whole seconds, rounded down."""
 NOT_BY_IPERF3: Final = "iperf3 cannot do this, or does not report what came of it"
 _FACTORS: Final = frozenset({"every", "lifetime", "stop", "rtt", "send", *OF_SEND})
 
@@ -140,10 +142,12 @@ def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:
     lifetime = group.lifetime or cell.length
     if group.stop is not None:
         latest_ns = last.ns + group.start_within.ns
-        least = Duration(latest_ns + SHORTEST.ns)
+        warmup = cell.warmup
+        least = Duration(latest_ns + (warmup.ns + MEASURED.ns if warmup.ns else SHORTEST.ns))
         natural = Duration(latest_ns + lifetime.ns)
         if group.stop < least:
             message = f"the last flow of {group.name} starts at {last}, or up to {group.start_within} later"
+            message += f", and warms up for {warmup}" if warmup.ns else ""
             yield Problem("", f"{group.name}.stop", message, f"make it at least {least}")
         elif group.stop > natural:
             message = f"all flows of {group.name} have ended {natural} after the trial's start by themselves"

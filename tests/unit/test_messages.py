@@ -20,7 +20,11 @@ from l4sbench.catalog.senders import read_sender
 from l4sbench.disk.document import read
 from l4sbench.disk.workloads import read_workload
 from l4sbench.errors import InputError, Problem
+from l4sbench.facts.traits import CostModel, TestbedTraits
 from l4sbench.matrix import Matrix
+from l4sbench.planning.estimating import Costs
+from l4sbench.planning.plan import plan
+from l4sbench.store import StoreView
 from l4sbench.testbeds import ssh
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
@@ -43,7 +47,14 @@ ROOT: Final = Path(__file__).parents[2]
 ERRORS: Final = ROOT / "tests" / "errors"
 
 
+def planned(path: Path, catalog: Catalog) -> object:
+    """Plan the cells of a matrix for a testbed that has everything."""
+    costs = Costs(CostModel(fixed_s=1.0, per_virtual_s=0.1, per_mbit_s=0.01))
+    return plan(Matrix.load(path, catalog), StoreView(), None, TestbedTraits(default_traffic="lean"), costs)
+
+
 READERS: Final[dict[str, Callable[[Path, Catalog], object]]] = {
+    "cells": planned,
     "claims": lambda path, _: load_study(str(path)),
     "hosts": lambda path, catalog: require_possible(Matrix.load(path, catalog), ssh.TRAITS),
     "images": lambda path, _: read_image(path),

@@ -8,6 +8,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import pstdev
@@ -229,6 +230,14 @@ def test_warmup_is_kept_out(trial: CapturedTrial) -> None:
     measured = pl.col("t_ms").is_between(start_ms + 1000, start_ms + 3000)
     after = packets_of(trial).filter((pl.col("flow") == "classic-0") & measured)
     assert late["data_packets"] == after.height < whole["data_packets"]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 0.5])
+def test_a_flow_that_ends_within_the_warmup_has_no_row(trial: CapturedTrial, seconds: float) -> None:
+    program = trial.programs["tx-classic"]
+    short = replace(program, flows=tuple(replace(run, seconds=seconds) for run in program.flows))
+    late = replace(trial, programs={**trial.programs, "tx-classic": short})
+    assert set(flows_of(late.having(warmup="1s", duration="2s"))) == {"l4s-0"}
 
 
 def test_without_captures_there_are_no_packets(captured: Load) -> None:

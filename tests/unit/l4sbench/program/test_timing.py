@@ -101,6 +101,8 @@ def test_ids_of_cells_leave_out_what_is_usual() -> None:
         ({"classic__count": 4, "classic__every": "5s", "classic__stop": "16s"}, "classic.stop"),
         ({"classic__start": "10s", "classic__stop": "47s"}, "classic.stop"),
         ({"warmup": "5s", "classic__lifetime": "5s"}, "classic.lifetime"),
+        ({"warmup": "5s", "classic__stop": "5s"}, "classic.stop"),
+        ({"warmup": "5s", "classic__start": "2s", "classic__stop": "8999ms"}, "classic.stop"),
         ({"classic__rtt": "9ms"}, "classic.rtt"),
         (
             {
@@ -126,6 +128,13 @@ def test_ids_of_cells_leave_out_what_is_usual() -> None:
 )
 def test_what_cannot_be_is_refused(factors: dict[str, str | int], path: str) -> None:
     assert path in [problem.path for problem in problems(cell(**factors), CATALOG)]
+
+
+def test_a_flow_may_stop_a_second_after_its_warmup() -> None:
+    late = cell(warmup="5s", classic__start="2s", classic__stop="9s")
+    assert problems(late, CATALOG) == ()
+    made = build(late, traffic="iperf3", start_offsets={"classic-0": Duration(999_999_999)})
+    assert made["tx-classic"].flows[0].seconds == 6
 
 
 def test_a_workload_is_drawn_from_the_seed() -> None:
