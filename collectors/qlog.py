@@ -122,7 +122,8 @@ def _events(content: bytes) -> Iterator[tuple[float, str, Mapping[str, Any], str
     number, by_delta, now_ms, epoch_ms = 0, False, 0.0, None
     for number, (text, is_last) in enumerate(_records(content), 1):
         where, is_first = f"record {number}", number == 1
-        if not (is_first or by_delta or any(name in text for name in _OF_USE)):
+        # absolute times begin at the first event, whatever it is
+        if not (epoch_ms is None or by_delta or any(name in text for name in _OF_USE)):
             continue
         try:
             plain = json.loads(text)

@@ -89,6 +89,13 @@ def test_forms_of_times(times: tuple[int, int], time_format: str) -> None:
     assert [sample.at_ms for sample in read(log(*events, head=head))] == [200, 500]
 
 
+@pytest.mark.parametrize("epoch_ms", [0, 1_700_000_000_000])
+def test_times_begin_at_the_first_event_even_one_of_no_use(epoch_ms: int) -> None:
+    first = event(epoch_ms, "transport:packet_sent")
+    later = event(epoch_ms + 600, "recovery:metrics_updated", smoothed_rtt=20)
+    assert [sample.at_ms for sample in read(log(first, later))] == [800]
+
+
 def test_lines_will_do_and_a_last_record_may_be_cut_short() -> None:
     whole = log(event(1, "recovery:packet_lost"), event(2, "recovery:packet_lost")).replace(b"\x1e", b"")
     assert [sample.values for sample in read(whole)] == [{"lost_packets": 2}]
