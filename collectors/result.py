@@ -93,7 +93,7 @@ class Result:
         ecn: As negotiated: `off`, `classic`, `accecn`, `pending`, or `on` when the kind is not known.
         completed_s: When all data of a flow of a given size had arrived, from its planned start.
         frames_mbps: Rate of the frames of a flow at a given rate: sent, or at a receiver arrived.
-        connections: Connections that were opened.
+        connections: Connections that were opened, of a side of many; as a sender it counts no bytes.
         unopened: Of these, how many had no free port to start from.
         requests: Of `send: requests`, each of them.
         codepoints: Of `send: exec`, packets with each codepoint.

@@ -107,11 +107,18 @@ def _flow_row(trial: EndedTrial, flow: FlowResult, samples: _Samples) -> dict[st
     for name in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"):
         row[name] = last.get(name)
     row |= _reported(sender) if sender else {}
+    if not _counts_bytes(sender):
+        row["sent_bytes"] = None
     if received is not None and reader_of(run.send).receiver_counts:
         row |= {"delivered_packets": received.delivered, "delivered_ce_packets": received.delivered_ce}
     first_ms, last_ms = start_ms + warmup_s * 1e3, start_ms + run.seconds * 1e3
     measured = (srtt_ms for t_ms, srtt_ms in samples.srtt_ms if first_ms <= t_ms <= last_ms)
     return row | _srtt_quantiles([srtt_ms for srtt_ms in measured if srtt_ms is not None])
+
+
+def _counts_bytes(sender: Result | None) -> bool:
+    """Return False for a sender of many connections, whose tool counts these alone."""
+    return sender is None or sender.connections is None
 
 
 def _reported(sender: Result) -> dict[str, object]:
@@ -247,7 +254,7 @@ def _interval_row(flow: FlowResult, both: _Both, warmup_s: float) -> dict[str, o
         "group": flow.run.group,
         "seconds": interval.end_s - interval.start_s,
         "goodput_mbps": received.mbps if received else None,
-        "sent_mbps": sent.mbps if sent else None,
+        "sent_mbps": sent.mbps if sent and _counts_bytes(flow.sender) else None,
         "srtt_ms": sent.srtt_ms if sent else None,
         "cwnd_packets": sent.cwnd_packets if sent else None,
         "retransmits_packets": sent.retransmits if sent else None,

@@ -91,7 +91,11 @@ class FlowsTable(OfTrial):
     offered_mbps = real("rate of the Ethernet frames that a paced flow or a flood of SYNs sent", "Mbit/s")
     arrived_mbps = real("the same of those that arrived at the receiver", "Mbit/s")
     connections = count("connections that requests or a flood of connections opened", null=True)
-    sent_bytes = count("payload acknowledged by the receiver; of a paced flow, sent", "bytes", null=True)
+    sent_bytes = count(
+        "payload acknowledged by the receiver; of a paced flow, sent; null for many connections",
+        "bytes",
+        null=True,
+    )
     received_bytes = count("payload that reached the receiver", "bytes", null=True)
     retransmits_packets = count("retransmitted segments", "packets", null=True)
     delivered_packets = count("segments delivered, as the sender counts", "packets", null=True)
@@ -116,7 +120,10 @@ class IntervalsTable(OfTrial):
     group = text("flow group")
     seconds = real("length of the interval", "s", null=False)
     goodput_mbps = real("bytes that reached the receiver in the interval", "Mbit/s")
-    sent_mbps = real("bytes acknowledged (iperf3: written) at the sender in the interval", "Mbit/s")
+    sent_mbps = real(
+        "bytes acknowledged (iperf3: written) at the sender in the interval; null for many connections",
+        "Mbit/s",
+    )
     srtt_ms = real("smoothed RTT at the end of the interval", "ms")
     cwnd_packets = real("congestion window at the end of the interval", "packets")
     retransmits_packets = count("segments retransmitted in the interval", "packets", null=True)

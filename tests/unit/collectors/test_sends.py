@@ -40,6 +40,16 @@ def test_every_kind_has_its_figures(captured: Load) -> None:
     assert found["connect-flood"]["connections"] == pytest.approx(100e3 * 3 / 8 / 388, abs=1)
 
 
+def test_senders_of_many_connections_count_no_bytes(captured: Load) -> None:
+    trial = captured("lean-sends")
+    intervals = pl.DataFrame(parse_intervals(trial.ended), infer_schema_length=None)
+    for name in ("requests", "connect-flood", "workload"):
+        row = flows(trial)[name]
+        assert row["sent_bytes"] is None
+        assert row["received_bytes"] > 0
+        assert intervals.filter(flow=row["flow"])["sent_mbps"].null_count() == 3
+
+
 def test_a_flow_of_given_bytes_has_its_completion_time(captured: Load) -> None:
     frame = pl.DataFrame(parse_flows(captured("lean-sends").ended))
     assert frame is not None
