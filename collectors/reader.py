@@ -199,6 +199,10 @@ def parse_result(text: str) -> Result:
     except json.JSONDecodeError as error:
         where = "is cut short" if error.pos >= len(text.rstrip()) - 1 else f"is not JSON at byte {error.pos}"
         raise BadRawError(where) from error
+    except RecursionError:
+        raise BadRawError("is nested too deeply") from None
+    except ValueError:
+        raise BadRawError("has a whole number of thousands of digits") from None
     keys = plain.keys() if isinstance(plain, dict) else set[str]()
     if "role" in keys:
         parse = parse_lean
@@ -208,5 +212,5 @@ def parse_result(text: str) -> Result:
         raise BadRawError("is not from a known traffic tool")
     try:
         return parse(plain)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise BadRawError(f"lacks a field of every result: {type(error).__name__} {error}") from error

@@ -104,6 +104,8 @@ def read_test(folder: Path, flow: str) -> FlentTest:
             plain = _read(path)
             if plain["metadata"]["TITLE"] == flow:
                 return _parsed(plain)
+        except BadRawError as error:
+            problems.append(str(error))
         except _DAMAGED as error:
             reason = short(f"{type(error).__name__} {error}")
             problems.append(f"{path.name} is not a data file of flent: {reason}")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from collectors.assemble import rows_of
+from collectors.flows import read_flows
 from l4sbench.program import Readback
 from l4sbench.text.units import Duration
 
@@ -96,6 +97,32 @@ def test_a_flow_that_failed(captured: Load) -> None:
     (trial.raw / "tx-l4s/flow-l4s-0.sender.json").write_text("")
     (trial.raw / "rx-classic/flow-classic-0.receiver.json").unlink()
     assert trial.faults() == ["classic-0 result receiver is missing", "l4s-0 result sender is empty"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "is nested too deeply"),
+        ('{"role": "sender", "seconds": ' + "1" * 5000 + "}", "has a whole number of thousands of digits"),
+        (
+            '{"start": [], "intervals": [], "end": {"sum_received": {}}}',
+            "lacks a field of every result: AttributeError 'list' object has no attribute 'get'",
+        ),
+        (
+            '{"role": "counter", "payload": 1, "seconds": 1, "packets_received": [], "intervals": []}',
+            "lacks a field of every result: AttributeError 'list' object has no attribute 'values'",
+        ),
+        (
+            '{"role": "receiver", "seconds": ' + "1" * 400 + "}",
+            "lacks a field of every result: OverflowError int too large to convert to float",
+        ),
+    ],
+)
+def test_a_result_of_another_form_is_that_of_its_flow_alone(captured: Load, text: str, problem: str) -> None:
+    trial = captured("lean-dualpi2")
+    (trial.raw / "tx-l4s/flow-l4s-0.sender.json").write_text(text)
+    assert trial.faults() == [f"l4s-0 result sender {problem}"]
+    assert [flow.sender is None for flow in read_flows(trial.programs, trial.raw)] == [False, True]
 
 
 def flags(trial: Any) -> list[str]:

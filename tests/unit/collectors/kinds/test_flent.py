@@ -50,6 +50,13 @@ def test_a_file_cut_short(folder: Path) -> None:
         read_test(folder, "probe-0")
 
 
+def test_a_file_cut_short_costs_its_own_flow_alone(folder: Path) -> None:
+    (folder / "ping-0.probe-1.flent.gz").write_bytes((folder / NAME).read_bytes()[:500])
+    assert read_test(folder, "probe-0").result.seconds == 3
+    with pytest.raises(BadRawError, match=r"probe-1\.flent\.gz: Compressed file ended"):
+        read_test(folder, "probe-1")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
