@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from collectors.result import Interval, Request, Result, ecn_name, rate_mbps
@@ -44,7 +45,7 @@ def _receiver(raw: Mapping[str, Any]) -> Result:
         "lean",
         float(raw["seconds"]),
         int(raw["bytes_received"]),
-        tuple(_received(raw["intervals"])),
+        tuple(_steps_of(raw["intervals"], itemgetter("bytes_received"))),
         ecn=_ecn(raw),
         completed_s=_completed_s(raw),
     )
@@ -125,7 +126,7 @@ def _ms(ns: int) -> float | None:
 
 
 def _answerer(raw: Mapping[str, Any]) -> Result:
-    intervals = tuple(_received(raw["intervals"]))
+    intervals = tuple(_steps_of(raw["intervals"], itemgetter("bytes_received")))
     accepted = int(raw["accepted"])
     return Result("lean", float(raw["seconds"]), int(raw["bytes_received"]), intervals, connections=accepted)
 
@@ -144,12 +145,6 @@ def _steps_of(
 def _steps(listed: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Each interval after the one before it, as the counters are totals since the start of the flow."""
     return pairwise([defaultdict(int), *listed])
-
-
-def _received(listed: list[Mapping[str, Any]]) -> Iterator[Interval]:
-    for last, now in _steps(listed):
-        received = now["bytes_received"] - last["bytes_received"]
-        yield Interval(float(last["end_s"]), float(now["end_s"]), received)
 
 
 def _sent(listed: list[Mapping[str, Any]]) -> Iterator[Interval]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
 
-SIDES: Final = ("sender", "receiver")
 EARLY: Final = 0.01
 EARLY_S: Final = 0.1
 """Packets may stop this share of the flow's time, or this long, before its end, beside its longest pause."""
