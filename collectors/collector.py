@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -11,15 +12,25 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import polars as pl
 
 from l4sbench import tables
+from l4sbench.disk.plain import open_plain
 from l4sbench.facts.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from l4sbench.program.trial import EndedTrial
 
 
 SEPARATOR: Final = "; "
 """Between the items of a list that is one text of a table."""
 
+
+MOST_BYTES: Final = 64 << 20
+"""Largest result or read-back that is read. A flow of a day has 11 MB, of iperf3 55 MB."""
+
+MOST_SAMPLES_BYTES: Final = 2 << 30
+"""Largest file of samples that is read. 50 flows have 600 MB in ten minutes (both sockets every 100 ms, 1 kB
+each), and 1.2 GB with the control connections of iperf3."""
 
 Rows: TypeAlias = "list[dict[str, object]]"
 """Rows of a table by column; a column that a row lacks is null."""
@@ -45,6 +56,29 @@ def unreadable(what: str, error: BaseException) -> BadRawError:
     """Return the error for raw files that made their parser fail, in one line."""
     reason = " ".join(str(error).split())[:200]
     return BadRawError(f"{what} cannot be read: {type(error).__name__} {reason}".rstrip())
+
+
+def refuse_large(name: str, size_bytes: int, most_bytes: int) -> None:
+    """Raise BadRawError for a raw file that is too large: one without content (sparse) costs memory, too."""
+    if size_bytes > most_bytes:
+        raise BadRawError(f"{name} is larger than {most_bytes >> 20} MB")
+
+
+def raw_bytes(path: str | Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a raw file that messages call `name`.
+
+    Raises:
+        BadRawError: it is larger than `most_bytes`.
+        OSError: it is no regular file, or cannot be opened.
+    """
+    with open_plain(path) as file:
+        refuse_large(name, os.fstat(file.fileno()).st_size, most_bytes)
+        return file.read()
+
+
+def raw_text(path: str | Path, name: str, most_bytes: int = MOST_BYTES) -> str:
+    """Return the text of a raw file, with U+FFFD for what is not UTF-8. Raises as `raw_bytes`."""
+    return raw_bytes(path, name, most_bytes).decode(errors="replace")
 
 
 @dataclass(frozen=True)

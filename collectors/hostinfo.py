@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collectors.collector import BadRawError, Rows
-from l4sbench.disk.plain import is_plain, plain_text, read_plain
+from collectors.collector import BadRawError, Rows, raw_bytes, raw_text
+from l4sbench.disk.plain import is_plain
 from l4sbench.program import ReadKind
 from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, WALKS_FILE
 
@@ -59,7 +59,7 @@ def read_kernel(raw: Path, node: str) -> NodeKernel | None:
         path = f"{raw}/{name}"
         if is_plain(path):
             try:
-                return _kernel(read_plain(path))
+                return _kernel(raw_bytes(path, name))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise BadRawError(f"{name}: {type(error).__name__} {error}") from error
     return None
@@ -112,9 +112,9 @@ def parse_parameters(text: str) -> dict[str, str]:
 
 
 def read_output(raw: Path, node: str, output: str) -> str | None:
-    """Read a raw file of a node; None when it is missing or no file."""
+    """Read a raw file of a node; None when it is missing or no file. Raises BadRawError: it is too large."""
     try:
-        return plain_text(f"{raw}/{node}/{output}")
+        return raw_text(f"{raw}/{node}/{output}", f"{node}/{output}")
     except OSError:
         return None
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collectors.collector import BadRawError, Rows
-from l4sbench.disk.plain import is_plain, read_plain
+from collectors.collector import BadRawError, Rows, raw_bytes
+from l4sbench.disk.plain import is_plain
 from l4sbench.facts.traits import late_share
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_lateness(raw: Path, node: str) -> NodeLateness | None:
     if not is_plain(path):
         return None
     try:
-        plain = json.loads(read_plain(path))
+        plain = json.loads(raw_bytes(path, f"{node}/{FILE}"))
         late_ms = sorted(float(late) for late in plain["late_ms"])
         return NodeLateness(late_ms, *_shares(plain["cpus"], float(plain["seconds"]))) if late_ms else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from collectors.collector import BadRawError
+from collectors.collector import BadRawError, raw_bytes
 from collectors.pcap import TCP, UDP, find_capture, read_capture
 from collectors.sockets import socket_rows
-from l4sbench.disk.plain import is_plain, read_plain
+from l4sbench.disk.plain import is_plain
 from l4sbench.traffic import kind_of_send
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _start_ns(raw: Path) -> int | None:
     if not is_plain(path):
         return None
     try:
-        return int(json.loads(read_plain(path))["t0_ns"])
+        return int(json.loads(raw_bytes(path, START_FILE))["t0_ns"])
     except (ValueError, LookupError, TypeError) as error:
         raise BadRawError(f"{START_FILE}: {error}") from error
 

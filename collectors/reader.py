@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import polars as pl
 
-from collectors.collector import BadRawError, Collector, ToolError
+from collectors.collector import BadRawError, Collector, ToolError, raw_text
 from collectors.iperf3 import parse_iperf3
 from collectors.lean import parse_lean
-from l4sbench.disk.plain import is_plain, plain_text
+from l4sbench.disk.plain import is_plain
 from l4sbench.facts.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _read(path: Path, flow: str, side: str) -> tuple[Result | None, tuple[Fault,
         problem = "is missing"
     else:
         try:
-            return parse_result(plain_text(path)), ()
+            return parse_result(raw_text(path, f"({path.name})")), ()
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
         except BadRawError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from collectors.packets import read_packets
 from collectors.qlog import read_qlog
 from collectors.reader import OFF_RATE, FlowResult, Reader, receiver_of
 from collectors.result import Interval, Result, rate_mbps
-from l4sbench.disk.plain import read_plain
+from l4sbench.disk.plain import open_plain, read_plain
 from l4sbench.disk.userfiles import short
 from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic import CODEPOINTS, FOLDER, Sender
@@ -149,7 +150,9 @@ def _intervals(times_ms: Sequence[float], payload: Sequence[int], run: FlowRun) 
 def _said(raw: Path, node: str, output: str) -> dict[str, str]:
     """Return the last words of a program's stderr as a fact; empty if there are none."""
     try:
-        text = read_plain(raw / node / f"{output}.stderr")[-_SAID:].decode(errors="replace")
+        with open_plain(raw / node / f"{output}.stderr") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID))
+            text = file.read().decode(errors="replace")
     except OSError:
         return {}
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())

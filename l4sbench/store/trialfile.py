@@ -110,7 +110,7 @@ def read_ending(folder: Path) -> TrialEnding:
         InputError: `trial.json` is missing or damaged, or a newer l4sbench wrote it.
     """
     try:
-        found = _Ending.model_validate_json(read_bytes(folder / "trial.json"))
+        found = _Ending.model_validate_json(read_bytes(folder / "trial.json", plain=True))
     except ValidationError:
         return TrialEnding.of(read_trial(folder))  # which says what is wrong
     return TrialEnding(

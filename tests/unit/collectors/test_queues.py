@@ -106,6 +106,20 @@ def test_what_is_no_sample(text: str) -> None:
         list(parse_tc_text(text))
 
 
+@pytest.mark.parametrize(
+    ("file", "parse"), [("queues.jsonl", parse_queues), ("router/tc-net-rx.txt", parse_tc)]
+)
+def test_samples_that_are_too_large_are_not_read(
+    captured: Load, file: str, parse: Callable[..., Any]
+) -> None:
+    trial = captured("lean-dualpi2").ended
+    with (trial.raw / file).open("wb") as sparse:
+        sparse.truncate((2 << 30) + 1)
+    with pytest.raises(BadRawError) as caught:
+        parse(trial)
+    assert str(caught.value) == f"{Path(file).name} is larger than 2048 MB"
+
+
 def test_a_cut_last_line_is_dropped(cases: Path) -> None:
     text = (cases / "tc/codel/tc-net-rx.txt").read_text()
     assert len(list(parse_tc_text(text))) == 4

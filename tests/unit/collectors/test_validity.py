@@ -277,6 +277,27 @@ def test_damaged_samples(captured: Load) -> None:
     assert fault.startswith("raw sockets.jsonl: ")
 
 
+@pytest.mark.parametrize(
+    ("file", "most_mb", "fault"),
+    [
+        ("tx-l4s/flow-l4s-0.sender.json", 64, "l4s-0 result sender (flow-l4s-0.sender.json)"),
+        ("router/qdisc-net-rx.json", 64, "raw router/qdisc-net-rx.json"),
+        ("host.json", 64, "raw host.json"),
+        ("router/lateness.json", 64, "raw router/lateness.json"),
+        ("sockets.jsonl", 2048, "raw sockets.jsonl"),
+        ("tx-l4s/ss.txt", 2048, "raw ss.txt"),
+    ],
+)
+def test_files_that_are_too_large_are_not_read(captured: Load, file: str, most_mb: int, fault: str) -> None:
+    """They take no room on a disk, and none in a bundle."""
+    trial = captured("iperf3-fifo" if file == "tx-l4s/ss.txt" else "lean-dualpi2")
+    if file == "tx-l4s/ss.txt":
+        (trial.raw / "sockets.jsonl").unlink()
+    with (trial.raw / file).open("wb") as sparse:
+        sparse.truncate((most_mb << 20) + 1)
+    assert f"{fault} is larger than {most_mb} MB" in trial.faults()
+
+
 @pytest.mark.parametrize(("number", "faulty", "valid"), [(20, 1, True), (19, 1, False), (40, 3, False)])
 def test_few_of_many_flows_may_fail(captured: Load, number: int, faulty: int, valid: bool) -> None:
     trial = captured("lean-dualpi2").with_classic_flows(number)

@@ -302,6 +302,23 @@ def test_raw_files_in_a_linked_folder_are_not_read(
         list(run.ended())
 
 
+@pytest.mark.parametrize("kind", ["a link", "a FIFO"])
+def test_a_trial_file_that_is_no_regular_file_is_not_read(
+    wanted: Matrix, run: Run, writer: RunWriter, tmp_path: Path, kind: str
+) -> None:
+    """A link leads to files of the user, and a FIFO has no end."""
+    file = end(writer, spec_of(wanted)) / "trial.json"
+    file.rename(tmp_path / "elsewhere.json")
+    if kind == "a FIFO":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(tmp_path / "elsewhere.json")
+    for read in (run.endings, run.ended):
+        with pytest.raises(InputError) as caught:
+            list(read())
+        assert str(caught.value) == f"{file}: cannot be read: it is {kind}"
+
+
 def test_endings_are_those_of_the_trials(wanted: Matrix, run: Run, writer: RunWriter) -> None:
     end(writer, spec_of(wanted), replace(OK, status=Status.FAILED, faults=FAILED.faults))
     end(writer, spec_of(wanted), replace(OK, status=Status.INVALID, faults=(BUSY,)))
