@@ -51,6 +51,12 @@ _LIST: Final = "bundle.json"
 _MATRIX_FILE: Final = "matrix.yaml"
 _SCHEMA: Final = re.compile(rb"(?m)^#\s*yaml-language-server:\s*\$schema=(?:[/~\\]|[A-Za-z]:|file:).*$")
 _NO_SCHEMA: Final = b"# A matrix of l4sbench: l4sbench docs matrix"
+_BEGINS: Final = rb"(?:(?<=(?P<quote>[\"']))|(?<![\w./~}-])|(?<=file://))"
+"""What precedes a folder: the text goes on neither from a longer path nor from a URL."""
+_BELOW: Final = (
+    rb"(?:(?(quote)/(?:(?!(?P=quote)|[\n{]| [-/]).)*(?=(?P=quote))|(?!))|(?:/[^\s\"',;:\]\[{}()]*)?)"
+)
+"""What is below a folder: in quotes, up to these, unless arguments of a program follow."""
 _SEARCHED_MOST_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _PACKED_BYTES: Final = 1 << 14
@@ -118,7 +124,8 @@ def write_bundle(run: Path, out: Path, readme: str = "") -> Contents:
         made = _made_files(root, names, readme)
         files = {path: _describe(root, path) for path in names if path not in made}
         files |= {path: _digest([data]) for path, data in made.items()}
-        made[CRATE] = crate_of(run, name, {path: file.size_bytes for path, file in files.items()})
+        sizes_bytes = {path: file.size_bytes for path, file in files.items()}
+        made[CRATE] = crate_of(run, name, made.get(_MATRIX_FILE, b""), sizes_bytes)
         files[CRATE] = _digest([made[CRATE]])
         contents = Contents(format=FORMAT, l4sbench=__version__, run=name, files=dict(sorted(files.items())))
         with (
@@ -192,7 +199,7 @@ def places_named(run: Path, contents: Contents) -> Mapping[str, str]:
             continue
         named = places and re.search(places, read_plain(run / name))
         if named:
-            found[name] = os.fsdecode(named[1])
+            found[name] = os.fsdecode(named["folder"])
     return found
 
 
@@ -207,7 +214,7 @@ def _machine_places() -> bytes:
         (folder for folder in folders if folder.count("/") and folder != "/"), key=len, reverse=True
     )
     any_of = b"|".join(re.escape(os.fsencode(folder)) for folder in known)
-    return b"(" + any_of + rb")(?![\w.-])(/[^\s\"',;:\]\[{}()]*)?" if known else b""
+    return rb"%s(?P<folder>%s)(?![\w.-])%s" % (_BEGINS, any_of, _BELOW) if known else b""
 
 
 def _portable(matrix: bytes) -> bytes:
@@ -224,7 +231,7 @@ def _made_files(root: int, names: Iterable[str], readme: str) -> dict[str, bytes
         with _reading(root, _MATRIX_FILE) as file:
             made[_MATRIX_FILE] = _portable(file.read())
     if readme:
-        made[README] = readme.encode()
+        made[README] = _portable(readme.encode())
     if README in names:
         with _reading(root, README) as file:
             if file.read(len(README_MARK)) != README_MARK.encode():
@@ -276,7 +283,7 @@ def _files(run: Path) -> list[str]:
         with os.scandir(run / place) as entries:
             for entry in entries:
                 name = f"{place}{entry.name}"
-                if _left_out(entry.name) or name == CRATE:
+                if _left_out(name) or name == CRATE:
                     continue
                 if not _is_name(name):
                     wrong.append(
@@ -296,7 +303,16 @@ def _files(run: Path) -> list[str]:
 
 
 def _left_out(name: str) -> bool:
-    return name.startswith(".") or name.endswith(PARTIAL) or name == "lock.json"
+    """Return True for the path of a lock, of something hidden, or of what the store did not finish.
+
+    Elsewhere, such as in the folder of a sender, files with these names are the user's.
+    """
+    *above, last = name.split("/")
+    if last.startswith("."):
+        return True
+    if not last.endswith(PARTIAL):
+        return name == "lock.json"
+    return not above or above[0] in {"tables", "report"} or (above[0] == "cells" and len(above) == 2)
 
 
 class _Changed(Exception):  # noqa: N818  (it is internal)
@@ -579,7 +595,9 @@ def _is_name(name: str) -> bool:
         short = len(name.encode()) <= _PATH_MOST_BYTES
     except UnicodeEncodeError:
         return False
-    return short and all(_PART.fullmatch(part) and not _left_out(part) for part in name.split("/"))
+    parts = name.split("/")
+    places = ("/".join(parts[:number]) for number in range(1, len(parts) + 1))
+    return short and all(map(_PART.fullmatch, parts)) and not any(map(_left_out, places))
 
 
 def _quoted(name: str) -> str:

@@ -67,19 +67,20 @@ _FORMATS: Final[Mapping[str, str]] = {
 }
 
 
-def crate_of(run: Path, name: str, sizes_bytes: Mapping[str, int]) -> bytes:
+def crate_of(run: Path, name: str, matrix_file: bytes, sizes_bytes: Mapping[str, int]) -> bytes:
     """Return `ro-crate-metadata.json` of a run; equal runs give equal bytes.
 
     Args:
         run: The run directory.
         name: Matrix and time of the run, `quickstart/20260102T030405Z`.
+        matrix_file: Its `matrix.yaml`, as the bundle has it.
         sizes_bytes: Sizes of its files by their paths.
     """
     matrix, _, time = name.partition("/")
     created = datetime.strptime(time[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).isoformat()
     parts = [*_files(sizes_bytes), *_folders(sizes_bytes)]
     made = [part["@id"] for part in parts if part["@id"] not in (README, "manifest.json", "matrix.yaml")]
-    stated = _stated(run / "matrix.yaml")
+    stated = _stated(matrix_file)
     about = " ".join((_text(stated, "description") or _text(stated, "origin")).split())
     licence = _licence(_text(stated, "licence"))
     root = {
@@ -142,12 +143,12 @@ def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-def _stated(matrix: Path) -> Mapping[str, object]:
+def _stated(matrix: bytes) -> Mapping[str, object]:
     """Return what a matrix states; nothing where it cannot be read."""
-    from l4sbench.disk.document import read
+    from l4sbench.disk.document import parse
 
-    with suppress(L4sbenchError, OSError):
-        content = read(matrix).content
+    with suppress(L4sbenchError):
+        content = parse(matrix, "matrix.yaml").content
         return content if isinstance(content, dict) else {}
     return {}
 

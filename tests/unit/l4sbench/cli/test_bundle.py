@@ -66,6 +66,16 @@ def test_no_text_of_a_bundle_names_a_folder_of_this_machine(
     assert main(["report", str(there)]) == 0
 
 
+def test_a_description_that_names_a_folder_of_this_machine(run: Path, tmp_path: Path) -> None:
+    matrix = run / "matrix.yaml"
+    text = matrix.read_text(encoding="utf-8")
+    matrix.write_text(f"{text}description: see {Path.home()}/private/plan.txt\n", encoding="utf-8")
+    there = bundled(run, tmp_path)
+    graph = {own["@id"]: own for own in json.loads((there / CRATE).read_bytes())["@graph"]}
+    assert graph["./"]["description"] == "see ./plan.txt"
+    assert "see ./plan.txt" in (there / "README.md").read_text(encoding="utf-8")
+
+
 def test_another_file_that_names_one_is_pointed_out(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,6 +193,50 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         write_bundle(tmp_path, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("https://zenodo.example/data/record/7", None),
+        ("https://data/record/7", None),
+        ("../data/queues, ./topo/data/mine.yml, ~/data/x", None),
+        ("/data-of-others/x, /database/x", None),
+        ("/data", "./data"),
+        ("see /data/private/plan.txt, or (/data/b)", "see ./plan.txt, or (./b)"),
+        ("[/data/a, '/data/b']", "[./a, './b']"),
+        ("file:///data/private/plan.txt", "file://./plan.txt"),
+        ("PATH=/usr/bin:/data/bin:/bin", "PATH=/usr/bin:./bin:/bin"),
+        ('"/data/my exp/base.yaml"', '"./base.yaml"'),
+        ("'/data/my exp/base.yaml' isn't", "'./base.yaml' isn't"),
+        ('"/data/a and /data/b"', '"./a and ./b"'),
+        ('"/data/mine --port {port} --to a/b"', '"./mine --port {port} --to a/b"'),
+        ('"/data/mine send {port} a/b"', '"./mine send {port} a/b"'),
+        ('"/data/a', '"./a'),
+    ],
+)
+def test_only_folders_of_this_machine_are_replaced_in_the_matrix(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, kept: str | None
+) -> None:
+    monkeypatch.setenv("HOME", "/data")
+    (run / "matrix.yaml").write_text(f"matrix: first\n# {text}\n", encoding="utf-8")
+    write_bundle(run, tmp_path / "out")
+    with tarfile.open(tmp_path / "out") as archive:
+        member = archive.extractfile(f"{RUN}matrix.yaml")
+        assert member is not None
+        assert member.read().decode() == f"matrix: first\n# {kept or text}\n"
+
+
+def test_files_of_a_sender_are_bundled_whatever_their_names(run: Path, tmp_path: Path) -> None:
+    """Its digest is of all of them, and it is built from its copy."""
+    kept = ["senders/mine/lock.json", "senders/mine/data.partial", "executables/x.partial"]
+    kept.append("cells/fifo-0123456789/1-abcdef/raw/router/out.partial")
+    for name in (*kept, "tables/flows.parquet.partial", "report/data/x.partial", "x.partial"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("x", encoding="utf-8")
+    contents = write_bundle(run, tmp_path / "out")
+    assert set(contents.files) == {*FILES, CRATE, *kept}
+    assert check_bundle(tmp_path / "out") == contents
+
+
 # ---- attacks
 @pytest.mark.parametrize(
     "name",
@@ -236,6 +280,8 @@ def test_only_the_name_of_a_run_is_unpacked(run: Path, tmp_path: Path, name: str
         "../../../../x",
         "/x",
         "cells/fifo-0123456789/3-abcdef.partial/trial.json",
+        "tables/flows.parquet.partial",
+        "senders/.mine/x",
         ".lock",
         "lock.json",
         "manifest.json/x",
