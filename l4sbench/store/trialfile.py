@@ -29,51 +29,46 @@ _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 
-class _Identity(BaseModel):
+class _Plain(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Identity(_Plain):
     testbed: str
     kernel_release: str
 
 
-class _Fault(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
+class _Fault(_Plain):
     kind: str
     at: str
     facts: dict[str, str | int | _Finite]
 
 
-class _Trial(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-    cell: dict[str, Any]
+class _Facts(_Plain):
     trial: _Number
     seed: Annotated[int, Field(ge=0, lt=1 << 64)]
-    status: str
     reasons: list[str]
     faults: list[_Fault] = []
     inputs_digest: str
     identity: _Identity
     wall_s: _Amount
+
+
+class _Trial(_Facts):
+    cell: dict[str, Any]
+    status: str
     virtual_s: _Amount
     skew_ms: _Amount
 
 
-class _CellName(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
+class _CellName(_Plain):
     id: str
 
 
-class _Ending(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
+class _Ending(_Facts):
     format: Annotated[int, Field(le=FORMAT)]
     cell: _CellName
-    trial: _Number
-    seed: Annotated[int, Field(ge=0, lt=1 << 64)]
     status: Annotated[Status, Field(strict=False)]
-    reasons: list[str]
-    faults: list[_Fault] = []
-    inputs_digest: str
-    identity: _Identity
-    wall_s: _Amount
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ def _programs(raw: Path) -> dict[str, Program]:
         raise ValueError(f"raw/programs.json: {_cause(error)}") from error
 
 
-def _faults(found: _Trial | _Ending) -> tuple[Fault, ...]:
+def _faults(found: _Facts) -> tuple[Fault, ...]:
     """Return the faults of a trial; those that versions before faults had kinds wrote are texts."""
     if len(found.faults) != len(found.reasons):
         return tuple(map(stored_fault, found.reasons))
