@@ -109,12 +109,12 @@ def measures(
     the number of all flows. `jain` is Jain's index over its flows, (sum x)^2 / (n sum x^2);
     `jain_all` the same over the flows of all groups. Flows that are left out count in sums of goodput with
     the mean of their group's others, and otherwise only in `accecn_percent` and in counts of captured
-    packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups, and like all quotients where
-    what they are divided by is 0; `completed_ms` is null where any flow's bytes had not all arrived,
-    `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all flows. The samples of
-    each trial are read only for measures that are `asked` for: the columns `COURSES`, `SAMPLES`, `FIELDS`,
-    `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the measures that compare
-    them.
+    packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups; like all quotients they are
+    null for 0 of 0, and infinite for more of 0. `completed_ms` is null where any flow's bytes had not all
+    arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all flows. The
+    samples of each trial are read only for measures that are `asked` for: the columns `COURSES`, `SAMPLES`,
+    `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the measures
+    that compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from reports.published.claims.measures import MEASURES
@@ -114,6 +115,8 @@ def _number(value: object) -> str:
         return "-"
     if not isinstance(value, float):
         return str(value)
+    if math.isinf(value):
+        return "infinite"
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) < 0.995 else f"{value:.4g}"

@@ -30,8 +30,8 @@ def of_group(group: str) -> pl.Expr:
 
 
 def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """Return part / whole; null where the whole is nothing."""
-    return pl.when(whole > 0).then(part / whole)
+    """Return part / whole, infinite for something of nothing; null for nothing of nothing."""
+    return pl.when((whole > 0) | (part > 0)).then(part / whole)
 
 
 def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:

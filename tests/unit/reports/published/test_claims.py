@@ -124,12 +124,13 @@ def test_nothing_over_nothing_is_no_ratio(run: MakeRun) -> None:
     assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == ClaimOutcome.NOT_SEEN
 
 
-def test_what_is_divided_by_nothing_has_no_number(run: MakeRun) -> None:
+def test_nothing_of_nothing_has_no_number(run: MakeRun) -> None:
     tables = run(goodputs=(0.0, 0.0))
     other = {"group": "classic", "flow": "classic-0", "retransmits_packets": 0, "delivered_packets": 0}
     flows = tables.flows.to_dicts()
     write(tables.folder, "flows", [*flows, *(row | other for row in flows if row["flow"] == "l4s-0")])
-    packets = [row | {"data_packets": 0, "ce_packets": 0} for row in tables.packet_flows.to_dicts()]
+    nothing = dict.fromkeys(("data_packets", "ce_packets", "lost_packets", "retransmits_packets"), 0)
+    packets = [row | nothing for row in tables.packet_flows.to_dicts()]
     write(tables.folder, "packet_flows", packets)
     tables = RunTables(tables.folder)
     names = ["jain", "jain_all", "ratio_per_flow", "ratio_of_sums"]
@@ -139,6 +140,17 @@ def test_what_is_divided_by_nothing_has_no_number(run: MakeRun) -> None:
     report = check(tables, study(measure="jain", of=["rtt"], at_least=0.5))
     assert report.findings[0].outcome == ClaimOutcome.NOT_ASKED
     assert "| 5 | - | - | - | - | 0 of 0 |" in markdown(report, "l4sbench run s")
+
+
+def test_a_ratio_to_a_group_that_gets_nothing_is_infinite(run: MakeRun) -> None:
+    """So a claim that it is at most something does not hold."""
+    tables = run()
+    flows = tables.flows.to_dicts()
+    other = {"group": "classic", "flow": "classic-0", "goodput_mbps": 0.0}
+    write(tables.folder, "flows", [*flows, *(row | other for row in flows if row["flow"] == "l4s-0")])
+    report = check(RunTables(tables.folder), study(measure="ratio_per_flow", of=["rtt"], at_most=2))
+    assert report.findings[0].outcome == ClaimOutcome.NOT_SEEN
+    assert "| infinite |" in markdown(report, "l4sbench run s")
 
 
 def test_measures_between_flows(run: MakeRun) -> None:
