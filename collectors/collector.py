@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 import polars as pl
 
@@ -58,27 +58,41 @@ def unreadable(what: str, error: BaseException) -> BadRawError:
     return BadRawError(f"{what} cannot be read: {type(error).__name__} {reason}".rstrip())
 
 
-def refuse_large(name: str, size_bytes: int, most_bytes: int) -> None:
-    """Raise BadRawError for a raw file that is too large: one without content (sparse) costs memory, too."""
-    if size_bytes > most_bytes:
-        raise BadRawError(f"{name} is larger than {most_bytes >> 20} MB")
-
-
-def raw_bytes(path: str | Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+def raw_bytes(path: str | Path, name: str) -> bytes:
     """Return the content of a raw file that messages call `name`.
 
     Raises:
-        BadRawError: it is larger than `most_bytes`.
+        BadRawError: it is larger than `MOST_BYTES`.
         OSError: it is no regular file, or cannot be opened.
     """
     with open_plain(path) as file:
-        refuse_large(name, os.fstat(file.fileno()).st_size, most_bytes)
+        _refuse_large(file, name, MOST_BYTES)
         return file.read()
 
 
-def raw_text(path: str | Path, name: str, most_bytes: int = MOST_BYTES) -> str:
+def raw_text(path: str | Path, name: str) -> str:
     """Return the text of a raw file, with U+FFFD for what is not UTF-8. Raises as `raw_bytes`."""
-    return raw_bytes(path, name, most_bytes).decode(errors="replace")
+    return raw_bytes(path, name).decode(errors="replace")
+
+
+def refuse_samples(path: Path) -> None:
+    """Refuse a file of samples that is too large, or large without content: a hole of a sparse file is NULs.
+
+    Raises:
+        BadRawError: it is such a file.
+        OSError: it is no regular file, or cannot be opened.
+    """
+    with open_plain(path) as file:
+        size_bytes = _refuse_large(file, path.name, MOST_SAMPLES_BYTES)
+        if size_bytes > MOST_BYTES and any(b"\0" in part for part in iter(lambda: file.read(1 << 20), b"")):
+            raise BadRawError(f"{path.name} has NULs")
+
+
+def _refuse_large(file: BinaryIO, name: str, most_bytes: int) -> int:
+    size_bytes = os.fstat(file.fileno()).st_size
+    if size_bytes > most_bytes:
+        raise BadRawError(f"{name} is larger than {most_bytes >> 20} MB")
+    return size_bytes
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.ahead import PLACE, Ahead, numbered
-from collectors.collector import MOST_SAMPLES_BYTES, BadRawError, raw_text, refuse_large
+from collectors.collector import BadRawError, refuse_samples
 from collectors.exported import counters, exports_of, merged, values
 from collectors.timed import timed_rows
 from l4sbench import tables
-from l4sbench.disk.plain import is_plain
+from l4sbench.disk.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,8 +99,8 @@ def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
         for network in dict.fromkeys((*(link.network for link in program.links), *sampled)):
             path = raw / node / TC_FILE.format(network=network)
             if is_plain(path):
-                text = raw_text(path, path.name, MOST_SAMPLES_BYTES)
-                found = parse_tc_text(text, path.name)
+                refuse_samples(path)
+                found = parse_tc_text(plain_text(path), path.name)
                 named = ({name: value for name, value in row.items() if name in schema} for row in found)
                 rows += ({**row, "node": node, "ifname": network} for row in named)
     return _as_table(numbered([pl.DataFrame(rows, schema=schema)]), exports).drop(PLACE) if rows else None
@@ -114,9 +114,8 @@ def _schema(exports: tuple[Exports, ...]) -> dict[str, type[pl.DataType]]:
 def read_netlink(path: Path, exports: tuple[Exports, ...]) -> pl.DataFrame:
     """Return the samples of lab-sampler under tc's names. Raises BadRawError."""
     schema = _schema(exports)
-    size_bytes = path.stat().st_size
-    refuse_large(path.name, size_bytes, MOST_SAMPLES_BYTES)
-    if not size_bytes:
+    refuse_samples(path)
+    if not path.stat().st_size:
         return pl.DataFrame(schema=schema)
     try:
         return pl.read_ndjson(path, schema=schema)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.ahead import PLACE, Ahead, numbered
-from collectors.collector import MOST_SAMPLES_BYTES, BadRawError, raw_text, refuse_large
+from collectors.collector import BadRawError, refuse_samples
 from collectors.exported import counters, exports_of, merged, values
 from collectors.ss import SS_FILE, parse_ss
 from l4sbench import tables
-from l4sbench.disk.plain import is_plain
+from l4sbench.disk.plain import is_plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +134,8 @@ def _ss_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
     for node in programs:
         path = raw / node / SS_FILE
         if is_plain(path):
-            found = parse_ss(raw_text(path, SS_FILE, MOST_SAMPLES_BYTES))
+            refuse_samples(path)
+            found = parse_ss(plain_text(path))
             rows += ({"node": node, **row} for row in found)
     return of_flows(pl.DataFrame(rows, schema=_schema(programs)), programs) if rows else None
 
@@ -154,8 +155,8 @@ def read_netlink(path: Path, programs: Mapping[str, Program]) -> pl.DataFrame:
     Raises:
         BadRawError: a line is not an object, a field has another type, or the file is too large.
     """
+    refuse_samples(path)
     stat = path.stat()
-    refuse_large(path.name, stat.st_size, MOST_SAMPLES_BYTES)
     return _read_netlink(path, stat.st_size, stat.st_mtime_ns, tuple(_schema(programs).items()))
 
 

@@ -109,15 +109,15 @@ def test_what_is_no_sample(text: str) -> None:
 @pytest.mark.parametrize(
     ("file", "parse"), [("queues.jsonl", parse_queues), ("router/tc-net-rx.txt", parse_tc)]
 )
-def test_samples_that_are_too_large_are_not_read(
-    captured: Load, file: str, parse: Callable[..., Any]
-) -> None:
+def test_too_large_samples_are_not_read(captured: Load, file: str, parse: Callable[..., Any]) -> None:
     trial = captured("lean-dualpi2").ended
-    with (trial.raw / file).open("wb") as sparse:
-        sparse.truncate((2 << 30) + 1)
-    with pytest.raises(BadRawError) as caught:
-        parse(trial)
-    assert str(caught.value) == f"{Path(file).name} is larger than 2048 MB"
+    sizes = {(2 << 30) + 1: "is larger than 2048 MB", (64 << 20) + 1: "has NULs"}  # as it has no content
+    for size_bytes, problem in sizes.items():
+        with (trial.raw / file).open("wb") as sparse:
+            sparse.truncate(size_bytes)
+        with pytest.raises(BadRawError) as caught:
+            parse(trial)
+        assert str(caught.value) == f"{Path(file).name} {problem}"
 
 
 def test_a_cut_last_line_is_dropped(cases: Path) -> None:
