@@ -52,11 +52,11 @@ _MATRIX_FILE: Final = "matrix.yaml"
 _SCHEMA: Final = re.compile(rb"(?m)^#\s*yaml-language-server:\s*\$schema=(?:[/~\\]|[A-Za-z]:|file:).*$")
 _NO_SCHEMA: Final = b"# A matrix of l4sbench: l4sbench docs matrix"
 _BEGINS: Final = rb"(?:(?<=(?P<quote>[\"']))|(?<![\w./~}-])|(?<=file://))"
-"""What precedes a folder: the text goes on neither from a longer path nor from a URL."""
+"""The place before a folder: its text is part of neither a longer path nor a URL."""
 _BELOW: Final = (
     rb"(?:(?(quote)/(?:(?!(?P=quote)|[\n{]| [-/]).)*(?=(?P=quote))|(?!))|(?:/[^\s\"',;:\]\[{}()]*)?)"
 )
-"""What is below a folder: in quotes, up to these, unless arguments of a program follow."""
+"""The rest of a path below a folder: in quotes, up to these, unless arguments of a program follow."""
 _SEARCHED_MOST_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _PACKED_BYTES: Final = 1 << 14

@@ -271,8 +271,9 @@ def test_a_host_that_is_silent_is_unfinished(tmp_path: Path) -> None:
     ssh.write_text("#!/bin/sh\nexec sleep 1000\n")
     ssh.chmod(0o755)
     path = tmp_path / "hosts.yml"
-    given = {"ansible_ssh_executable": str(ssh), "l4sbench_node": "router"}
-    path.write_text(json.dumps({"all": {"hosts": {"silent": given}}}))
-    outcome = play("prepare.yml", path, ("silent",), {"l4sbench_install": False}, limit_s=5)
+    host = {"ansible_ssh_executable": str(ssh), "l4sbench_node": "router"}
+    path.write_text(json.dumps({"all": {"hosts": {"silent": host}}}))
+    given = {"l4sbench_install": False}
+    outcome = play("prepare.yml", path, ("silent",), given, limit_s=5)  # expires: it never answers
     assert {host: found.status for host, found in outcome.wrong.items()} == {"silent": "unfinished"}
     assert outcome.hosts["silent"].message.endswith(" did not end within 5 s")

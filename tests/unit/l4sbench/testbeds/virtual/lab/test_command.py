@@ -96,5 +96,6 @@ def test_a_callers_make_does_not_steer_ours(commands: Commands, monkeypatch: pyt
 
 
 def test_a_child_that_keeps_the_output_open_is_late_too(commands: Commands) -> None:
+    argv = ["sh", "-c", "sleep 600 & exit 0"]
     with pytest.raises(KilledError, match="took longer than"):
-        commands.run(["sh", "-c", "sleep 600 & exit 0"], what="waiting", timeout_s=1.0)
+        commands.run(argv, what="waiting", timeout_s=1.0)  # expires: the child never ends

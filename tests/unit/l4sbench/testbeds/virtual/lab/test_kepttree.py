@@ -151,7 +151,7 @@ def test_a_build_that_was_killed_begins_anew_and_one_that_failed_goes_on(
 
 def run_out_of_time(tree: Path, commands: Commands) -> None:
     (tree / ".l4sbench-building").touch()
-    commands.run(["sleep", "600"], what="compiling", timeout_s=0.1)
+    commands.run(["sleep", "600"], what="compiling", timeout_s=0.1)  # expires: it never ends
 
 
 def test_a_step_that_ran_out_of_time_counts_as_killed(source: Path, tmp_path: Path) -> None:
