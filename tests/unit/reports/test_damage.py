@@ -406,7 +406,7 @@ def test_claims_beside_a_report_elsewhere(
     study = tmp_path / "mine.yml"
     study.write_text(
         "study: mine\nabout: A claim.\nsource: me\nfactor: l4s.cc\nschemes: [prague]\n"
-        "settings: [aqm]\nshown: [{measure: goodput_mbps}]\n"
+        "settings: [aqm, capture, rate_mbps, rtt_ms, sample.interval_ms]\nshown: [{measure: goodput_mbps}]\n"
     )
     out = tmp_path / "out"
     words = ["report", str(run), "--claims", str(study), "-o", str(out)]
