@@ -7,12 +7,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError, Problem
+from l4sbench.program.timing import length, nominal_start
 from l4sbench.traffic import kind_of_send
 
 if TYPE_CHECKING:
+    from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.matrix import Matrix
     from reports.result.rules import Rule
 
+TOGETHER: Final = 0.8
+"""Least part of its measured time that a group must have beside the other for a rule to compare them."""
 BULK: Final = "bulk"
 NO_RULE: Final = "none"
 """The rule of a matrix without verdicts."""
@@ -29,8 +34,8 @@ def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:
         name: The rule, instead of the matrix's.
 
     Raises:
-        InputError: there is no such rule, no flow group has one of its roles, or one that has does not send
-            as fast as it can.
+        InputError: there is no such rule, no flow group has one of its roles, one that has does not send as
+            fast as it can, or the two send at different times.
     """
     from reports.result.rules import load_rule, offered
 
@@ -48,7 +53,7 @@ def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:
     groups = matrix.asked[0].group_names
     lacking = {role: group for role, group in _roles(rule).items() if group not in groups}
     if not lacking:
-        if (odd := _not_bulk(matrix, rule)) is not None:
+        if (odd := _not_bulk(matrix, rule) or _not_together(matrix, rule)) is not None:
             raise InputError([odd])
         return rule
     if name is None and len(groups) == 1 and not {"rule", "roles"} & matrix.places.keys():
@@ -112,6 +117,33 @@ def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
             where = matrix.places.get("rule") or f"{matrix.path}:1:1"
             return Problem(where, "rule", message, "name others as roles, or write rule: none")
     return None
+
+
+def _not_together(matrix: Matrix, rule: Rule) -> Problem | None:
+    """Return the problem of a rule that compares goodputs of different times, as each is of a flow's own."""
+    starts = {f"{group}.start" for group in (rule.l4s, rule.classic)}
+    for cell in matrix.asked:
+        if starts.isdisjoint(cell.given):
+            continue
+        groups = {group.name: group for group in cell.groups}
+        spans = [_measured_s(cell, groups[name]) for name in (rule.l4s, rule.classic)]
+        begin, end = zip(*spans, strict=True)
+        shared_s = min(end) - max(begin)
+        shortest_s = min(last - first for first, last in spans)
+        if shared_s < TOGETHER * shortest_s:
+            message = f"rule {rule.rule} compares what {rule.l4s} and {rule.classic} get at the same time"
+            message += f", and they share {max(0.0, shared_s):g} of {shortest_s:g} s that are measured"
+            where = matrix.places.get("rule") or f"{matrix.path}:1:1"
+            later = rule.l4s if begin[0] > begin[1] else rule.classic
+            hint = f"make {later}.start sooner or duration longer, or write rule: none"
+            return Problem(where, f"{later}.start", message, hint)
+    return None
+
+
+def _measured_s(cell: Cell, group: Group) -> tuple[float, float]:
+    """Return when flows of a group are measured: from the first one's warm-up to the last one's end."""
+    first, last = nominal_start(group, 0), nominal_start(group, group.count - 1)
+    return first.s + cell.warmup.s, last.s + length(cell, group, last).s
 
 
 def _suggested(matrix: Matrix, groups: tuple[str, ...]) -> str:

@@ -82,6 +82,22 @@ def write(text: str) -> Path:
             ),
         ),
         (
+            "flows:\n  l4s: {cc: prague}\n  classic: {cc: cubic, start: 4s}\n",
+            (
+                "mine.yaml:1:1: classic.start: rule l4sbench1 compares what l4s and classic get at the same "
+                "time, and they share 1 of 5 s that are measured; make classic.start sooner or duration "
+                "longer, or write rule: none"
+            ),
+        ),
+        (
+            "rule: pam25\nflows:\n  l4s: {cc: prague, start: 7s}\n  classic: {cc: cubic}\n",
+            (
+                "mine.yaml:6:7: l4s.start: rule pam25 compares what l4s and classic get at the same time, "
+                "and they share 0 of 5 s that are measured; make l4s.start sooner or duration longer, or "
+                "write rule: none"
+            ),
+        ),
+        (
             ONE + "trials: {min: 3, max: 10}\n",
             (
                 "mine.yaml:7:9: trials: are added until the verdict is decided, and the matrix has no "
