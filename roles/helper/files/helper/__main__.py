@@ -36,7 +36,17 @@ from echo import round_trips
 from facts import facts
 from pauses import pauses
 from queues import queues
-from system import STATE, Failed, in_namespace, namespace_of, namespaces, read_json, read_text, write_whole
+from system import (
+    STATE,
+    Failed,
+    in_namespace,
+    namespace_of,
+    namespaces,
+    read_json,
+    read_text,
+    take_all,
+    write_whole,
+)
 from trial import perform
 from tuning import restore, tune
 from wiring import load_modules, restore_modules, unwire, wire
@@ -145,15 +155,7 @@ def _teardown() -> dict[str, Any]:
     nodes = [path.name[len("before-") : -len(".json")] for path in sorted(STATE.glob("before-*.json"))]
     steps: list[Callable[[], list[str]]] = [partial(unwire, namespaces())]
     steps += [partial(restore, node) for node in nodes]
-    changed: list[str] = []
-    failures = []
-    for step in [*steps, restore_modules]:
-        try:
-            changed += step()
-        except Failed as failure:
-            failures.append(failure.reason)
-    if failures:
-        raise Failed("; ".join(failures))
+    changed = take_all([*steps, restore_modules])
     if not STATE.exists():
         return {"changed": changed}
     shutil.rmtree(STATE, ignore_errors=True)  # this program too, which is loaded in memory

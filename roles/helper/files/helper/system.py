@@ -12,7 +12,7 @@ import os
 import subprocess
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 STATE = Path(os.environ.get("L4SBENCH_STATE", "/var/lib/l4sbench"))
 """Folder of everything that the helper keeps on a host."""
@@ -62,6 +62,20 @@ def run(
         said = (ended.stderr or ended.stdout).strip()[-500:]
         raise Failed(f"{' '.join(argv)}: ended with code {ended.returncode}: {said}")
     return ended
+
+
+def take_all(steps: Iterable[Callable[[], list[str]]]) -> list[str]:
+    """Take every step, also after one that fails, and return what they changed. Raises Failed at the end."""
+    changed: list[str] = []
+    failures = []
+    for step in steps:
+        try:
+            changed += step()
+        except Failed as failure:
+            failures.append(failure.reason)
+    if failures:
+        raise Failed("; ".join(failures))
+    return changed
 
 
 def in_namespace(netns: str | None) -> list[str]:

@@ -14,7 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping
 
-from system import STATE, Failed, boot_id, by_mac, listed, namespace_of, port, read_json, run, write_whole
+from system import (
+    STATE,
+    Failed,
+    boot_id,
+    by_mac,
+    listed,
+    namespace_of,
+    port,
+    read_json,
+    run,
+    take_all,
+    write_whole,
+)
 
 SYSCTLS = Path("/proc/sys")
 RULES = ("inet", "l4sbench")
@@ -125,14 +137,7 @@ def restore(node: str) -> list[str]:
     Raises Failed after everything was tried; the values before are kept then, so that it can be repeated.
     """
     memory = Originals(node)
-    changed, failures = [], []
-    for step in _undoing(memory):
-        try:
-            changed += step()
-        except Failed as failure:
-            failures.append(failure.reason)
-    if failures:
-        raise Failed("; ".join(failures))
+    changed = take_all(_undoing(memory))
     memory.path.unlink(missing_ok=True)
     return changed
 
