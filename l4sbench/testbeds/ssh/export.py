@@ -8,6 +8,7 @@ variables per cell (the cell's first trial), and, where no inventory is named, o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -21,6 +22,7 @@ from pydantic_core import to_json
 
 from l4sbench.disk import assets
 from l4sbench.disk.files import new_folder
+from l4sbench.disk.plain import is_plain, read_plain
 from l4sbench.disk.trust import read_code
 from l4sbench.errors import InputError, Problem
 from l4sbench.program import programs
@@ -52,7 +54,10 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
 
 MARK: Final = ".l4sbench-export"
-"""File that marks an exported folder, which may be replaced."""
+"""File that marks an exported folder, which may be replaced; it has the SHA-256 of `hosts.yml` as written."""
+
+_INVENTORY: Final = "hosts.yml"
+"""The inventory that an export holds for a user to fill in."""
 
 MOST_CELLS: Final = 2000
 """Cells that one export holds: more are hundreds of megabytes, and nobody runs them by hand."""
@@ -95,8 +100,10 @@ connection was lost for good, the hosts go on; this brings what they have:
 def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     """Write the folder, whole or not at all, and return the number of cells.
 
+    Of an earlier export, a `hosts.yml` that the user has changed stays.
+
     Args:
-        folder: Destination; may exist when it is empty or an earlier export.
+        folder: Destination; may exist when it is empty or an earlier export without results.
         matrix: Its cells are exported.
         inventory: The inventory to name in the commands; None: write one to fill in.
 
@@ -124,6 +131,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
     _require_free(folder, place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(place, replace=True) as made:
+        _carry_over(place, made)
         _write(made, matrix, topologies, inventory, placed)
     return len(matrix.cells)
 
@@ -173,6 +181,24 @@ def _require_free(folder: Path, place: Path) -> None:
         raise InputError(f"{folder} is not a folder", hint)
     if place.exists() and any(place.iterdir()) and not (place / MARK).exists():
         raise InputError(f"{folder} is not empty and not an export", hint)
+    results = place / "results"
+    if results.is_dir() and any(results.iterdir()):
+        hint = f"choose another folder, or move {folder / 'results'} away"
+        raise InputError(f"{folder} has results of trials, which a new export would remove", hint)
+
+
+def _carry_over(before: Path, made: Path) -> None:
+    """Copy the inventory of an earlier export, unless it still is what that export wrote."""
+    inventory = before / _INVENTORY
+    if not (inventory.is_symlink() or is_plain(inventory)):
+        return
+    written = read_plain(before / MARK).decode(errors="replace").strip() if is_plain(before / MARK) else ""
+    if inventory.is_symlink() or _digest(inventory.read_bytes()) != written:
+        shutil.copy2(inventory, made / _INVENTORY, follow_symlinks=False)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _write(
@@ -192,15 +218,18 @@ def _write(
         shutil.copytree(assets.folder(part), folder / part, ignore=_NOT_COPIED, dirs_exist_ok=True)
     if placed.switches:
         shutil.copytree(assets.folder("p4"), folder / "p4", ignore=_NOT_COPIED)
-    if inventory is None:
-        (folder / "hosts.yml").write_text(_hosts(next(iter(topologies.values()))), encoding="utf-8")
-    named = "hosts.yml" if inventory is None else shlex.quote(str(inventory.resolve()))
+    mark = ""
+    if inventory is None and not os.path.lexists(folder / _INVENTORY):
+        content = _hosts(next(iter(topologies.values()))).encode()
+        (folder / _INVENTORY).write_bytes(content)
+        mark = f"{_digest(content)}\n"
+    named = _INVENTORY if inventory is None else shlex.quote(str(inventory.resolve()))
     readme = _README.format(
         matrix=matrix.name, inventory=named, first=matrix.cells[0].id, count=len(matrix.cells)
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")
     (folder / "ansible.cfg").write_text(_ANSIBLE_CFG, encoding="utf-8")
-    (folder / MARK).write_text("", encoding="utf-8")
+    (folder / MARK).write_text(mark, encoding="utf-8")
 
 
 def _write_modules(folder: Path, matrix: Matrix) -> None:

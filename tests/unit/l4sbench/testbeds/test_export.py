@@ -141,6 +141,44 @@ def test_an_export_replaces_an_export_and_nothing_else(exported: Path, tmp_path:
         api.export("quickstart", tmp_path)
 
 
+def test_another_export_keeps_an_inventory_that_was_filled_in(tmp_path: Path) -> None:
+    folder, chosen = tmp_path / "out", ["aqm=dualpi2", "buffer_bdp=1"]
+    api.export("quickstart", folder, chosen)
+    hosts = folder / "hosts.yml"
+    written, filled = hosts.read_text(), "all: {hosts: {one: {l4sbench_nodes: all}}}\n"
+    hosts.write_text(filled)
+    for _ in range(2):
+        api.export("quickstart", folder, chosen)
+        assert hosts.read_text() == filled
+    api.export("quickstart", folder, chosen, api.RunOptions(on=f"ssh:{hosts}"))
+    assert hosts.read_text() == filled
+    assert f"-i {hosts} playbooks" in (folder / "README.md").read_text()
+    hosts.unlink()
+    hosts.symlink_to("../mine.yml")
+    api.export("quickstart", folder, chosen)
+    assert hosts.readlink() == Path("../mine.yml")
+    hosts.unlink()
+    api.export("quickstart", folder, chosen)
+    assert hosts.read_text() == written
+
+
+def test_another_export_removes_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "out"
+    command = ["plan", "quickstart", "aqm=dualpi2", "buffer_bdp=1", "--export", str(folder)]
+    assert main(command) == 0
+    (result := folder / "results" / "cell" / "host.tar.gz").parent.mkdir(parents=True)
+    result.write_text("a trial")
+    assert main(command) == 2
+    assert capsys.readouterr().err.endswith(
+        f"error: {folder} has results of trials, which a new export would remove; "
+        f"choose another folder, or move {folder}/results away\n"
+    )
+    assert result.read_text() == "a trial"
+    (folder / "results").rename(tmp_path / "kept")
+    (folder / "results").mkdir()
+    assert main(command) == 0
+
+
 def test_an_export_has_a_most_number_of_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     matrix = tmp_path / "large.yaml"
     matrix.write_text(crossed({"aqm": 5, "buffer_bdp": 20, "rtt": 21}), encoding="utf-8")
