@@ -109,13 +109,25 @@ def _print_run(run: RunSummary, cells: Sequence[CellSummary], wanted: int, numbe
         [_remarks(cell, numbers) for cell in cells],
     )
     answer()
-    report = as_command("l4sbench", "report", run.matrix)
+    named = _named(run)
+    report = as_command("l4sbench", "report", named)
     if numbers.groups and (since := run.ended + run.former - numbers.trials) > 0:
         say(f"{counted(since, 'trial')} ended after the report was written: {report} takes them in")
     page = run.path / "report" / "index.html"
     hint = f"goodput, delay and verdicts: {report} writes its report"
     say(f"report: {as_path(page)}" if page.is_file() else hint)
-    say(f"one cell: {as_command('l4sbench', 'show', run.matrix)} CELL, with its id or a part of it and *")
+    say(f"one cell: {as_command('l4sbench', 'show', named)} CELL, with its id or a part of it and *")
+
+
+def _named(run: RunSummary) -> str | Path:
+    """Return what another command finds the same run by: the matrix's name if it does, else the directory."""
+    from l4sbench.app.api import find_run
+    from l4sbench.errors import InputError
+
+    try:
+        return run.matrix if find_run(run.matrix) == run.path else run.path
+    except InputError:
+        return run.path
 
 
 def _print_table(

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,6 +90,24 @@ def test_a_run_is_found_by_the_file_of_its_matrix(
     assert shown(capsys, "show", str(broken)) == expected
     assert main(["show", str(tmp_path / "nothing.yaml")]) == 2
     assert "error: there is no run " in capsys.readouterr().err
+
+
+def test_hints_lead_to_the_run_that_is_shown(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hinted(*argv: str) -> str:
+        assert main(["show", *argv]) == 0
+        (command,) = re.findall("one cell: l4sbench show (.*) CELL, ", capsys.readouterr().err)
+        return str(command)
+
+    assert hinted(str(run.path)) == hinted("small") == "small"
+    newer = small.new_run(tmp_path / "runs", small.matrix(tmp_path))
+    assert hinted(str(run.path)) == f"runs/small/{run.path.name}"
+    assert hinted("small") == "small"
+    shutil.copytree(newer.path, tmp_path / "copies" / "kept")
+    assert hinted("copies/kept") == "copies/kept"
+    (tmp_path / "runs").rename(tmp_path / "other")
+    assert hinted("small", "--dir", "other") == f"other/small/{newer.path.name}"
 
 
 def test_one_cell_is_shown_with_its_trials(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
