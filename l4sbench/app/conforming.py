@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.reading import reading
 from l4sbench.disk.userfiles import short
-from l4sbench.errors import InputError, suggest
+from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.facts.factors import GROUP_FACTORS, column_of, name_of, refers
 from l4sbench.text.parameters import plain
 from l4sbench.text.wording import quoted
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from l4sbench.app.prepare import Prepared
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
+    from l4sbench.text.parameters import Parameter
     from reports.published.claims.model import Scalar
     from reports.published.standards import (
         Case,
@@ -83,7 +84,7 @@ def candidate_of(text: str, kind: Kind, catalog: Catalog) -> Candidate:
     """Return a candidate from `NAME`, `NAME:PARAMETER=VALUE:...`, or, a sender, the path of its file.
 
     Raises:
-        InputError: the catalog does not have it, or it has no such parameter.
+        InputError: the catalog does not have it, or it has no such parameter or no such value of it.
     """
     from reports.published.standards.model import Kind
 
@@ -97,14 +98,19 @@ def candidate_of(text: str, kind: Kind, catalog: Catalog) -> Candidate:
             kind, text, {"aqm": queue.name} | {f"aqm.{k}": v for k, v in own.items()}, {}, queue.l4s
         )
     control = catalog.congestion_control(name)
-    own = _stated(text, stated, (*control.params, *GROUP_FACTORS))
+    own = _stated(text, stated, {**GROUP_FACTORS, **control.params})
+    if (ecn := own.get("ecn", control.ecn_default)) not in control.ecn_allowed:
+        raise InputError(
+            f"{short(text)}: {control.name} does not support ECN mode {ecn}",
+            f"choose from {', '.join(control.ecn_allowed)}",
+        )
     return Candidate(kind, text, {"cc": control.name} | own, {}, control.l4s)
 
 
-def _stated(text: str, parts: Iterable[str], known: Iterable[str]) -> dict[str, Scalar]:
+def _stated(text: str, parts: Iterable[str], known: Mapping[str, Parameter]) -> dict[str, Scalar]:
+    """Return the values of parameters that a candidate states, each valid whatever row it is put into."""
     from l4sbench.disk.document import parse
 
-    offered = list(known)
     found: dict[str, Scalar] = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -112,13 +118,22 @@ def _stated(text: str, parts: Iterable[str], known: Iterable[str]) -> dict[str, 
             raise InputError(
                 f"{short(text)}: {short(part)!r} is not a valid PARAMETER=VALUE", "such as prague:fallback=on"
             )
-        if key not in offered:
-            raise InputError(f"{short(text)}: there is no parameter {short(key)}", suggest(key, offered))
+        if key not in known:
+            raise InputError(f"{short(text)}: there is no parameter {short(key)}", suggest(key, known))
         content = parse(value.encode(errors="surrogateescape"), short(text)).content
         if content is None or isinstance(content, list | dict):
             raise InputError(f"{short(text)}: {short(value)!r} is not a valid value of {key}")
+        _check(short(text), known[key], content)
         found[key] = content
     return found
+
+
+def _check(where: str, parameter: Parameter, value: Scalar) -> None:
+    """Check a value of a candidate's own: a wrong one is a mistake, not something that a row cannot have."""
+    try:
+        parameter.parse(value)
+    except BadValueError as error:
+        raise InputError(f"{where}: {parameter.name}: {error.message}", error.hint) from None
 
 
 def _from_file(path: Path) -> Candidate:
@@ -129,6 +144,8 @@ def _from_file(path: Path) -> Candidate:
     found = load_candidate(path)
     factors: dict[str, Scalar] = {}
     for name, value in found.flow.items():
+        if name in GROUP_FACTORS:
+            _check(short(str(path)), GROUP_FACTORS[name], value)
         moved = refers(f"group.{name}", "program") and isinstance(value, str)
         factors[name] = (
             f"{path.parent.resolve()}/{value}" if moved and not str(value).startswith("/") else value

@@ -204,6 +204,24 @@ def test_candidates_have_parameters() -> None:
             candidate_of(text, Kind.SENDER, catalog)
 
 
+def test_a_wrong_value_of_a_candidate_is_bad_input_whatever_the_row(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option, text, message in (
+        ("--cc", "prague:fallback=maybe", 'fallback: expected one of off, on, detect, not "maybe"'),
+        ("--cc", "prague:rtt_target=10", "but 10 has no unit; did you mean 10ms?"),
+        ("--cc", "prague:ecn=off", "prague does not support ECN mode off; choose from accecn"),
+        ("--aqm", "dualpi2:step_thresh=1", "but 1 has no unit; did you mean 1ms?"),
+    ):
+        assert main(["conform", "rfc9331", option, text, "--row", "A7"]) == 2
+        found = capsys.readouterr()
+        assert (found.out, text in found.err, message in found.err) == ("", True, True)
+    mine = tmp_path / "mine.yml"
+    mine.write_text("candidate: mine\nflow: {send: paced, rate: 10}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine\.yml: rate: expected a rate such as 100mbit, but 10 has no"):
+        make(SENDERS, str(mine))
+
+
 def test_a_sender_of_one_s_own_is_a_file(make: Make, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yml"
     mine.write_text("candidate: mine\nflow: {send: paced, rate: 1mbit, codepoint: ect1}\n", encoding="utf-8")
