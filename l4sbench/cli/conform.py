@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 BROKEN = 1
 
+_ABOUT = {"sender": "senders (--cc)", "queue": "queues (--aqm)", "pair": "either (--cc, --aqm)"}
+"""Kinds of rows, and the options that name candidates for them."""
+
 
 def add_parser(commands: Subparsers) -> None:
     """Add the command to the parser."""
@@ -120,8 +123,11 @@ def conform(args: argparse.Namespace) -> int:
             return code
     found = asked.judged(run)
     _show(found, args)
+    _warn_of(found)
     if run is not None:
         _write(asked, found, run, args)
+    if args.junit:
+        _write_junit(found, args.junit)
     broken = any(not one.trusted if args.controls else one.broken for one in found.verdicts)
     return BROKEN if broken else 0
 
@@ -182,6 +188,19 @@ def _show(found: Conformance, args: argparse.Namespace) -> None:
         answer(line)
 
 
+def _warn_of(found: Conformance) -> None:
+    """Warn of candidates that no row is about: nothing was found of them, which is no success."""
+    from reports.published.standards import RowOutcome
+
+    for candidate in found.candidates:
+        own = [one for one in found.verdicts if one.case.candidate == candidate]
+        if any(one.outcome is not RowOutcome.NOT_APPLICABLE for one in own):
+            continue
+        reasons = ", ".join(dict.fromkeys(one.reason for one in own))
+        about = dict.fromkeys(_ABOUT[one.row.applies.value] for one in own)
+        warn(f"no row applies to {candidate} ({reasons}); they are about {' and '.join(about)}")
+
+
 def _command(args: argparse.Namespace) -> str:
     """Return the command that gives the same verdicts again."""
     words: list[str | Path] = ["l4sbench", "conform", args.sheet]
@@ -195,13 +214,12 @@ def _command(args: argparse.Namespace) -> str:
 
 
 def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Namespace) -> None:
-    """Write the verdicts and the page of trials into the run's report, and JUnit XML where asked for."""
+    """Write the verdicts and the page of trials into the run's report."""
     import json
 
     from l4sbench.app.reporting import Report
     from l4sbench.app.stored import StoredRun
     from l4sbench.cli.progress import working
-    from l4sbench.disk.files import write_whole
     from reports.page import conformance_page
     from reports.published.standards import render
 
@@ -216,7 +234,13 @@ def _write(asked: Conforming, found: Conformance, run: Path, args: argparse.Name
         sheet = report.write_beside(f"{name}.html", conformance_page(found, page.name, _command(args)))
     say(f"report: {as_path(sheet)}")
     say(f"trials: {as_path(page)}")
-    if args.junit:
-        args.junit.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(args.junit, render.as_junit(found))
-        say(f"JUnit XML: {as_path(args.junit)}")
+
+
+def _write_junit(found: Conformance, path: Path) -> None:
+    """Write the verdicts as JUnit XML, also those that need no run."""
+    from l4sbench.disk.files import write_whole
+    from reports.published.standards import render
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, render.as_junit(found))
+    say(f"JUnit XML: {as_path(path)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
+from junitparser import JUnitXml
 
 from l4sbench.app.conforming import Conforming, candidate_of, conforming
 from l4sbench.app.prepare import RunOptions
@@ -264,3 +265,24 @@ def test_bad_input_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert main(["conform", *words]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_junit_xml_is_written_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    junit = tmp_path / "of" / "j.xml"
+    words = ["conform", "rfc9331", "--aqm", "dualpi2", "--row", "B5", "--dir", str(tmp_path / "runs")]
+    assert main([*words, "--junit", str(junit)]) == 1
+    assert JUnitXml.fromstring(junit.read_bytes()).failures == 1
+    assert "JUnit XML: " in capsys.readouterr().err
+
+
+def test_a_candidate_that_no_row_is_about_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conform", "rfc9332", "--cc", "prague", "--dir", str(tmp_path)]) == 0
+    assert (
+        "warning: no row applies to prague (the row is about a queue); they are about queues (--aqm)"
+        in capsys.readouterr().err
+    )
+    words = ["conform", "rfc9331", "--aqm", "dualpi2", "--row", "B5", "--dir", str(tmp_path)]
+    assert main(words) == 1
+    assert "no row applies" not in capsys.readouterr().err
