@@ -167,20 +167,16 @@ def cells_and_baselines(
             f"no cell has a flow group {' or '.join(lacking)}",
             f"the rule compares the groups {l4s} and {classic}",
         )
-    both = {
-        cell: own
-        for cell, own in factors.items()
-        if f"{l4s}.cc" in own
-        and f"{classic}.cc" in own
-        and not is_own_kind(own, l4s, classic, tables.l4s_ccs)
-    }
+    both = {cell: own for cell, own in factors.items() if f"{l4s}.cc" in own and f"{classic}.cc" in own}
     if not both:
         raise InputError(f"no cell has both flow groups {l4s} and {classic}")
+    own_kind = _own_kind(both, l4s, classic, tables.l4s_ccs)
+    both = {cell: own for cell, own in both.items() if cell not in own_kind}
     trials = _trials(tables, both, (l4s, classic), value)
     estimates = _estimates(trials, factors, looks)
     shares = dict(trials.group_by("cell", maintain_order=True).agg(pl.col("l4s.goodput")).iter_rows())
     counts = dict(tables.trials.group_by("cell").len().iter_rows())
-    baselines = Baselines.of(tables, factors, (l4s, classic), value)
+    baselines = Baselines.of(tables, factors, (l4s, classic), value, own_kind)
     unmarked = only_dropped(tables, both)
     found: list[CellResult] = []
     for cell, own in both.items():
@@ -325,7 +321,12 @@ class Baselines:
 
     @classmethod
     def of(
-        cls, tables: RunTables, factors: Mapping[str, Factors], groups: tuple[str, str], value: str
+        cls,
+        tables: RunTables,
+        factors: Mapping[str, Factors],
+        groups: tuple[str, str],
+        value: str,
+        own_kind: frozenset[str],
     ) -> Baselines:
         """Find the baselines of a run.
 
@@ -334,11 +335,11 @@ class Baselines:
             factors: The factors of all its cells.
             groups: Names of the L4S and the classic flow group.
             value: Column of table `flows` that counts as goodput.
+            own_kind: Ids of its cells that are baselines of a classic group beside its own kind.
         """
         l4s, classic = groups
         solo: dict[tuple[str, _Key], dict[str, Estimates]] = defaultdict(dict)
         same: dict[_Key, dict[str, Estimates]] = defaultdict(dict)
-        own_kind = {cell for cell, own in factors.items() if is_own_kind(own, l4s, classic, tables.l4s_ccs)}
         for group in groups:
             trials = tables.totals(group, value).rename({"mbps": "goodput", "delay_ms": "delay"})
             estimates = _estimates(trials, factors)
@@ -349,7 +350,7 @@ class Baselines:
                     solo[group, _key_alone(own, group)][cell] = estimates[cell]
                 elif group == classic and cell in own_kind:
                     same[_key_same(own, l4s)][cell] = estimates[cell]
-        return cls(l4s, classic, solo, same, frozenset(own_kind))
+        return cls(l4s, classic, solo, same, own_kind)
 
     def alone(self, group: str, factors: Factors) -> Estimates:
         """Return `goodput` and `delay` of a cell's flow group alone; nothing if the run has no baseline."""
@@ -365,8 +366,18 @@ class Baselines:
         return self.own_kind | {cell for key in keys for cell in self.solo.get(key, ())}
 
 
-def is_own_kind(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str]) -> bool:
-    """Return True if a cell's classic group is beside its own kind, which makes it a baseline.
+def _own_kind(both: Mapping[str, Factors], l4s: str, classic: str, l4s_ccs: frozenset[str]) -> frozenset[str]:
+    """Return the ids of cells that are baselines of a classic group beside its own kind.
+
+    Such a cell is one only if another is measured against it; by itself it has a verdict like any other.
+    """
+    alike = {cell for cell, own in both.items() if _is_alike(own, l4s, classic, l4s_ccs)}
+    measured = {_key_same(own, l4s) for cell, own in both.items() if cell not in alike}
+    return frozenset(cell for cell in alike if _key_same(both[cell], l4s) in measured)
+
+
+def _is_alike(factors: Factors, l4s: str, classic: str, l4s_ccs: frozenset[str]) -> bool:
+    """Return True if a cell's classic group is beside its own kind.
 
     Both groups have the same settings, their sizes, starts and places aside, and they are not L4S.
     """

@@ -119,3 +119,11 @@ def test_a_baseline_is_nobodys_question(make: Make) -> None:
     against_itself = pair("fifo", [50.0], [45.0], **{"classic.cc": "prague", "classic.ecn": "accecn"})
     found = decide(make([*cells, against_itself]), OURS)
     assert "Prague, ECN accecn" in {str(verdict.column) for verdict in found.verdicts}
+
+
+def test_groups_that_are_alike_have_a_verdict_where_nothing_is_measured_against_them(make: Make) -> None:
+    alike = pair("fifo", [50.0] * 3, [45.0] * 3, **SAME)
+    for cells in ([alike], [alike, pair("codel", [50.0], [45.0])]):
+        decision = decide(make(cells), OURS)
+        assert "CUBIC" in {str(asked) for asked in decision.questions}
+        assert (decision.baselines, decision.solo) == (0, 0)
