@@ -34,6 +34,7 @@ class RunSummary:
         ended: Number of ended trials of the cells of its matrix, repetitions of one not counted.
         planned: Number of trials that its matrix asks for at least; None if it cannot be read.
         former: Number of ended trials of cells that its matrix does not have any more.
+        failed: Number of the ended ones that have no result, as every try failed.
         user: The process that writes into it; None if none does.
     """
 
@@ -43,6 +44,7 @@ class RunSummary:
     ended: int
     planned: int | None
     former: int
+    failed: int
     user: str | None
 
     @property
@@ -57,16 +59,22 @@ class RunSummary:
             return "running"
         if self.planned is None:
             return "its matrix cannot be read"
-        return "whole" if self.ended >= self.planned else "some trials are left"
+        return "whole" if self.results >= self.planned else "some trials are left"
+
+    @property
+    def results(self) -> int:
+        """The number of trials that have a result, valid or not; a run repeats the others."""
+        return self.ended - self.failed
 
     @property
     def trials(self) -> str:
         """The numbers of trials in words."""
         planned = "?" if self.planned is None else str(self.planned)
-        former = f" and {self.former} of former cells" if self.former else ""
-        if self.planned is not None and self.ended > self.planned:
-            return f"{self.ended}, at least {planned} wanted{former}"
-        return f"{self.ended} of {planned}{former}"
+        rest = f", {self.failed} failed" if self.failed else ""
+        rest += f" and {self.former} of former cells" if self.former else ""
+        if self.planned is not None and self.results > self.planned:
+            return f"{self.results}, at least {planned} wanted{rest}"
+        return f"{self.results} of {planned}{rest}"
 
 
 def ended_text(ended: int, planned: int | None, former: int) -> str:
@@ -96,6 +104,11 @@ def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
     ended = {cell: len({name.first for name in names}) for cell, names in folders.items()}
     cells, planned = _planned(path, matrix)
     former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
+    failed = sum(
+        len({name.first for name in names} - {name.first for name in names if name.kind != "failed"})
+        for cell, names in folders.items()
+        if cells is None or cell in cells
+    )
     latest = path.parent / "latest"
     return RunSummary(
         path=path,
@@ -104,6 +117,7 @@ def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
         ended=sum(ended.values()) - former,
         planned=planned,
         former=former,
+        failed=failed,
         user=user_of(path),
     )
 

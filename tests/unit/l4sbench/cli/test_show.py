@@ -146,9 +146,9 @@ def test_runs_are_listed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture
     empty = small.new_run(tmp_path / "runs", small.matrix(tmp_path))
     rows = json.loads(shown(capsys, "list", "runs", "--json"))
     assert [(row["run"], row["latest"], row["trials"], row["state"]) for row in rows] == [
-        (f"small/{run.path.name}", "", "12 of 12 and 2 of former cells", "whole"),
+        (f"small/{run.path.name}", "", "10 of 12, 2 failed and 2 of former cells", "some trials are left"),
         (f"small/{empty.path.name}", "yes", "0 of 12", "some trials are left"),
     ]
     with locked(empty):
         states = [row["state"] for row in json.loads(shown(capsys, "list", "runs", "--json"))]
-    assert states == ["whole", "running"]
+    assert states == ["some trials are left", "running"]
