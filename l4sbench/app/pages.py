@@ -15,6 +15,7 @@ from l4sbench.errors import InputError, suggest
 _HEADING: Final = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^\| (.*?) \| (.*) \|$", re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
+_GLOSSARY: Final = "reading"
 _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -49,7 +50,7 @@ def page(name: str, section: str = "") -> str:
 
 def glossary() -> Mapping[str, str]:
     """Return the meaning of every word of the glossary as plain text; a row may have several words."""
-    rows = _ROW.findall(page("reading", "words"))
+    rows = _ROW.findall(page(_GLOSSARY, "words"))
     return {
         word.strip("*"): _LINK.sub(lambda link: f"l4sbench docs {_as_words(link[1])}", meaning).replace(
             "`", ""
@@ -61,9 +62,12 @@ def glossary() -> Mapping[str, str]:
 
 
 def _as_words(target: str) -> str:
-    """Return the arguments of `docs` for the target of a link: `statistics.md#harm` is `statistics harm`."""
+    """Return the arguments of `docs` for the target of a link of the glossary.
+
+    `statistics.md#harm` is `statistics harm`; without a page, the target is on the glossary's own.
+    """
     name, _, section = target.partition("#")
-    return f"{name.removesuffix('.md')} {section}".rstrip()
+    return f"{name.removesuffix('.md') or _GLOSSARY} {section}".rstrip()
 
 
 def anchor_of(heading: str) -> str:

@@ -67,11 +67,12 @@ def summary(plan: Plan, jobs: int) -> str:
     """Return how many trials of how many cells would run, and for how long with this many at once."""
     cells = counted(len(plan.asked), "cell")
     if plan.baselines:
-        cells += f" and {len(plan.baselines)} baselines"
+        cells += f" and {counted(len(plan.baselines), 'baseline')}"
+    trials = counted(sum(plan.trials.values()), "trial")
     if not plan.to_run:
         ended = "all ended" if not any(batch.given_up for batch in plan.batches) else reasons(plan.trials)
-        return f"{cells}, {sum(plan.trials.values())} trials, {ended}: nothing to run"
-    parts = [f"{cells}, {sum(plan.trials.values())} trials ({reasons(plan.trials)})"]
+        return f"{cells}, {trials}, {ended}: nothing to run"
+    parts = [f"{cells}, {trials} ({reasons(plan.trials)})"]
     at_once = f" with {jobs} at once" if jobs > 1 else ""
     estimate = plan.estimate(jobs)
     parts.append(f"{estimate}{at_once}")

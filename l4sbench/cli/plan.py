@@ -130,9 +130,9 @@ def _print_kernels(planned: Planned) -> None:
 def _export(args: argparse.Namespace) -> int:
     from l4sbench.app.api import export
 
-    count = export(args.matrix, args.export, args.filters, run_options(args))
+    number = export(args.matrix, args.export, args.filters, run_options(args))
     answer(str(args.export))
-    say(f"{count} cells; {args.export / 'README.md'} has the commands")
+    say(f"{counted(number, 'cell')}; {args.export / 'README.md'} has the commands")
     return 0
 
 

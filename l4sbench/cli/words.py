@@ -42,7 +42,7 @@ def add_parser(commands: Subparsers) -> None:
         "what",
         nargs="?",
         metavar="WHAT",
-        help="one of queues, ccs, factors, rules, matrices, topologies, sheets, runs",
+        help="one of queues, ccs, factors, rules, matrices, topologies, sheets, senders, runs",
     )
     listing.add_argument(
         "words", nargs="*", default=[], metavar="WORD", help="only rows that have all of these words"

@@ -73,7 +73,7 @@ class Remedy(Enum):
     )
     FAILED = (
         "a-trial-that-failed",
-        "these broke: see the trial's folder, remove the cause, then run with --retry failed",
+        "these broke: see the trial's folder, remove the cause, then run again; --retry failed after 3 tries",
     )
 
     def __init__(self, section: str, hint: str) -> None:

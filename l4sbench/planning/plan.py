@@ -144,7 +144,9 @@ class Caution:
     def __str__(self) -> str:
         more = len(self.figures) - 1
         first = f": {self.figures[0]}" if self.figures else ""
-        return f"{self.message}{first}" + (f" in the first, {more} other sizes in others" if more > 0 else "")
+        return f"{self.message}{first}" + (
+            f" in the first, {counted(more, 'other size')} in others" if more > 0 else ""
+        )
 
 
 @dataclass(frozen=True)

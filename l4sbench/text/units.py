@@ -293,7 +293,7 @@ def _parse(kind: str, text: str) -> int:
     written = quoted(text)
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
-        raise BadValueError(f'expected {EXPECTED[kind]}, not "{written}"')
+        raise BadValueError(f'expected {EXPECTED[kind]}, not "{written}"', _blank_hint(kind, text))
     unit = _unit(kind, match["unit"])
     if unit is None:
         hint = _unit_hint(kind, match["number"], match["unit"])
@@ -340,6 +340,16 @@ def _unit_hint(kind: str, number: str, written: str) -> str:
         return f"add a unit: {', '.join(UNITS[kind])}"
     guess = _GUESSES[kind].get(written.lower())
     return f"did you mean {quoted(number)}{guess}?" if guess else f"units are {', '.join(UNITS[kind])}"
+
+
+def _blank_hint(kind: str, text: str) -> str | None:
+    """Return a hint about blanks between a number and its unit; None where they are not what is wrong."""
+    parts = text.split()
+    match = _NUMBER.fullmatch("".join(parts))
+    if match is None or match["number"] != parts[0]:
+        return None
+    unit = _unit(kind, match["unit"])
+    return f"did you mean {quoted(match['number'])}{unit}?" if unit else _unit_hint(kind, *match.groups())
 
 
 def _format(kind: str, base: int) -> str:

@@ -110,3 +110,9 @@ def test_messages_cite_no_file_that_a_wheel_lacks() -> None:
 
 def test_every_page_has_a_title() -> None:
     assert [name for name, title in pages().items() if not title] == []
+
+
+def test_a_word_cites_its_own_page_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ok"]) == 0
+    assert "(l4sbench docs reading verdicts)" in capsys.readouterr().out
+    assert page("reading", "verdicts")

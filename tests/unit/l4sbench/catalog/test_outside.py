@@ -59,7 +59,7 @@ def test_plan_builds_nothing_and_names_the_code(
     assert f"{module}: mine: carries code that was not trusted yet: Kbuild, tcp_mine.c; look at" in shown.err
     assert "then run with --trust (l4sbench docs security)" in shown.err
     assert "sch_mine" not in shown.err  # no cell uses it
-    assert "1 cell, 1 trials (1 new)" in shown.out
+    assert "1 cell, 1 trial (1 new)" in shown.out
     assert not (tmp_path / "executed").exists()
 
 
