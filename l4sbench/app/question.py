@@ -30,6 +30,21 @@ _ALIKE: Final = {
 }
 """Other spellings of keys -> the keys."""
 
+_PLURALS: Final = {
+    "aqm": "queues",
+    "rate": "rates",
+    "rtt": "round-trip times",
+    "buffer_bdp": "buffers",
+    "against": "competitors",
+    "ecn": "ECN modes",
+    "to": "congestion controls",
+    "min_qlen_step": "values of min_qlen_step",
+}
+"""Keys of a question, and what more than one of each is called."""
+
+_BETWEEN: Final = frozenset({"against", "beside"})
+"""Words between a congestion control and its competitor."""
+
 _NUMBER: Final = r"(?<![\w.])(\d+(?:\.\d+)?)"
 _RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re.IGNORECASE)
 _RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
@@ -100,17 +115,24 @@ class AtlasQuestion:
 
 
 def stated_by(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
-    """Return what `KEY=VALUE` words and plain words state."""
+    """Return what `KEY=VALUE` words and plain words state.
+
+    Raises:
+        InputError: a word is not valid, or one thing is stated twice.
+    """
     plain = " ".join(word for word in words if "=" not in word)
-    return _plain_words(plain, catalog) | dict(_pair(word) for word in words if "=" in word)
+    found: dict[str, str] = {}
+    for key, value in (*_plain_words(plain, catalog), *(_pair(word) for word in words if "=" in word)):
+        if _folded(found.setdefault(key, value)) != _folded(value):
+            raise InputError(f"the question states two {_PLURALS[key]}: {found[key][:40]}, {value[:40]}")
+    return found
 
 
 def _pair(word: str) -> tuple[str, str]:
     key, _, text = word.partition("=")
     key = _ALIKE.get(key.strip(), key.strip())
-    keys = ("aqm", "rate", "rtt", "buffer_bdp", "against", "ecn", "to", "min_qlen_step")
-    if key not in keys:
-        raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, keys))
+    if key not in _PLURALS:
+        raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, _PLURALS))
     return key, text.strip()
 
 
@@ -124,31 +146,41 @@ def _buffer(text: str) -> float:
     return value
 
 
-def _plain_words(text: str, catalog: Catalog) -> dict[str, str]:
-    """Return what plain words state; each word must be understood or be without a meaning here."""
+def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
+    """Return keys with values that plain words state; each must be understood or without a meaning here."""
     if len(text) > _LONGEST:
         raise InputError(f"a question has at most {_LONGEST} signs")
-    found: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
     rest = text
     for key, pattern in (("rate", _RATE), ("rtt", _RTT), ("buffer_bdp", _BUFFER)):
-        if (match := pattern.search(rest)) is not None:
+        while (match := pattern.search(rest)) is not None:
             number, *unit = match.groups()
-            found[key] = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
+            value = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
+            found.append((key, value))
             rest = f"{rest[: match.start()]} {rest[match.end() :]}"
     rest = _folded(rest)
     names = [
         ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
     ]
-    ccs = catalog.congestion_controls.values()
-    names += [("against", one.name, _folded(name)) for one in ccs for name in (one.name, one.label)]
+    for one in catalog.congestion_controls.values():
+        key = "to" if one.l4s else "against"
+        names += [(key, one.name, _folded(name)) for name in (one.name, one.label)]
     for key, name, written in sorted(names, key=lambda one: -len(one[2])):
-        if key not in found and (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
-            found[key] = name
-            rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+        while (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
+            before, after = rest[: match.start()], rest[match.end() :]
+            found.append((key if key == "aqm" else _side(before, after) or key, name))
+            rest = f"{before} {after}"
     if unknown := [word for word in rest.split() if word not in _IDLE]:
         known = [name for _, name, _ in names]
         raise InputError(f"{unknown[0][:40]!r} is not a word of a question", suggest(unknown[0], known))
     return found
+
+
+def _side(before: str, after: str) -> str | None:
+    """Return the key of a congestion control by the word before or after it; None if neither tells."""
+    if _BETWEEN.intersection(before.split()[-1:]):
+        return "against"
+    return "to" if _BETWEEN.intersection(after.split()[:1]) else None
 
 
 _IDLE: Final = frozenset(

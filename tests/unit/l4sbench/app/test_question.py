@@ -11,6 +11,7 @@ import pytest
 from l4sbench.app.atlas import AtlasCell, AtlasColumn
 from l4sbench.app.question import AtlasQuestion, changes_of
 from l4sbench.catalog import Catalog
+from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 CATALOG = Catalog.load()
@@ -30,6 +31,36 @@ def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
     assert (
         str(AtlasQuestion.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
     )
+
+
+@pytest.mark.parametrize(
+    ("flows", "meant"),
+    [
+        ("prague against cubic", "prague against cubic"),
+        ("BBRv3 against Prague", "bbr3 against prague"),
+        ("prague beside prague", "prague against prague"),
+        ("prague", "prague against cubic"),
+        ("reno", "prague against reno"),
+        ("prague against cubic against=cubic", "prague against cubic"),
+    ],
+)
+def test_plain_words_name_who_is_against_whom(flows: str, meant: str) -> None:
+    words = (*flows.split(), "fifo", "50mbit", "20ms")
+    assert str(AtlasQuestion.parse(words, CATALOG, FQ)) == f"fifo, 1 BDP, 50mbit, 20ms: {meant}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("aqm=dualpi2 aqm=fifo rate=50mbit rtt=20ms", "states two queues: dualpi2, fifo"),
+        ("dualpi2 50mbit 20ms aqm=fifo", "states two queues: dualpi2, fifo"),
+        ("fifo 50mbit 10mbit 20ms", "states two rates: 50mbit, 10mbit"),
+        ("fifo 50mbit 20ms against cubic against reno", "states two competitors: cubic, reno"),
+    ],
+)
+def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AtlasQuestion.parse(words.split(), CATALOG, FQ)
 
 
 @pytest.mark.parametrize("step", [None, 2])
