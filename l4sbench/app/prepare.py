@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from l4sbench.catalog.outside import CATALOG, settle, settle_executables, settle_senders
 from l4sbench.disk import assets
-from l4sbench.disk.userfiles import is_file, short
+from l4sbench.disk.userfiles import is_file, is_folder, short
 from l4sbench.errors import InputError, Problem, did_you_mean
 from l4sbench.facts.factors import DEFAULT_LAB, MAX_TRIALS
 from l4sbench.text.units import Duration
@@ -522,8 +522,9 @@ def find_run(run: str | Path, runs: Path = RUNS) -> Path:
     """Return a run directory, given as its path or as a matrix's name or file for its latest run in `runs`.
 
     Raises:
-        InputError: there is no such run, or links are in it.
+        InputError: there is no such run, links are in it, or a newer l4sbench wrote it.
     """
+    from l4sbench.store.files import refuse_newer
     from l4sbench.store.links import refuse_links
 
     places = [Path(run), Path(run, "latest"), runs / run, runs / run / "latest"]
@@ -532,7 +533,13 @@ def find_run(run: str | Path, runs: Path = RUNS) -> Path:
     for path in places:
         if is_file(path / "manifest.json"):
             refuse_links(found := path.resolve())
+            refuse_newer(found / "manifest.json")
             return found
-    names = sorted(path.parent.name for path in runs.glob("*/latest"))
+    names = sorted(path.parents[1].name for path in runs.glob("*/latest/manifest.json"))
+    own, own_latest, below, latest_below, *_ = places
+    if (found := next(filter(is_folder, (own_latest, own, latest_below, below)), None)) is not None:
+        named = run or "." if found == own else found  # as it was given: `./mine`
+        hint = f"choose from {', '.join(names)}" if names else None
+        raise InputError(f"{named} has no manifest.json, so it is no run directory", hint)
     known = f"choose from {', '.join(names)}, or give a path" if names else f"there are no runs below {runs}"
     raise InputError(f"there is no run {short(str(run))}", did_you_mean(str(run), names) or known)

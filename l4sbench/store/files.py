@@ -19,6 +19,9 @@ from l4sbench.version import __version__
 FORMAT: Final = 1
 """Version of the run directory's format. Newer ones are rejected, older ones are read."""
 
+MOVE_AWAY: Final = "move it away, and `l4sbench run` runs that trial again"
+"""The remedy for the folder of a damaged trial."""
+
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -58,6 +61,36 @@ def room(place: Path) -> Iterator[None]:
         raise DiskFull(place) from error
 
 
+class NewerFormat(InputError):  # noqa: N818  (named like the other errors)
+    """A newer l4sbench wrote a file."""
+
+
+def refuse_newer(path: Path) -> None:
+    """Raise NewerFormat for a JSON file of a newer l4sbench; whoever needs it finds what else is wrong."""
+    try:
+        read_object(path)
+    except NewerFormat:
+        raise
+    except InputError:
+        return
+
+
+def read_trial_object(folder: Path) -> dict[str, Any]:
+    """Read the file `trial.json` in the folder of an ended trial.
+
+    Raises:
+        NewerFormat: a newer l4sbench wrote it.
+        InputError: it is missing or damaged; the hint is what to do with the folder.
+    """
+    try:
+        return read_object(folder / "trial.json")
+    except NewerFormat:
+        raise
+    except InputError as error:
+        reason = error.message.removeprefix(f"{folder}/")
+        raise InputError(f"{folder} is damaged: {reason}", MOVE_AWAY) from error
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object with a supported format version."""
     plain = read_json(path, plain=True)
@@ -65,7 +98,7 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(version, int):
         raise InputError(f"{path} has no format version")
     if version > FORMAT:
-        raise InputError(
+        raise NewerFormat(
             f"{path} has format {version}, and this l4sbench ({__version__}) reads formats up to {FORMAT}",
             "install the newer l4sbench that wrote it",
         )

@@ -20,7 +20,7 @@ from l4sbench.disk.plain import is_plain
 from l4sbench.errors import InputError
 from l4sbench.facts.events import Status
 from l4sbench.program.trial import EndedTrial, draw_seed
-from l4sbench.store.files import FORMAT, as_json, as_utc, read_object, room
+from l4sbench.store.files import FORMAT, MOVE_AWAY, as_json, as_utc, read_object, read_trial_object, room
 from l4sbench.store.links import linked, refuse_links
 from l4sbench.store.lock import making_runs
 from l4sbench.store.names import TrialFolder
@@ -205,8 +205,8 @@ class Run:
                 for base in {name for name in names if not name.kind}:
                     tries = {name for name in names if name.first == base}
                     last = str(max(tries, key=attrgetter("rank")))
-                    newest = self.path / "cells" / cell_id / last / "trial.json"
-                    if read_object(newest).get("status") == Status.INVALID:
+                    newest = self.path / "cells" / cell_id / last
+                    if read_trial_object(newest).get("status") == Status.INVALID:
                         kept = (kept - tries) | {replace(base, kind="invalid")}
             folders[cell_id] = tuple(sorted(kept, key=str))
         return StoreView(folders)
@@ -265,7 +265,7 @@ class Run:
         of_inputs = {name.first: name for name in sorted(names, key=attrgetter("rank"))}
         counting = sorted(map(str, of_inputs.values()))
         if len(counting) > 1:
-            counting.sort(key=lambda name: str(read_object(folder / name / "trial.json").get("ended")))
+            counting.sort(key=lambda name: str(read_trial_object(folder / name).get("ended")))
         return folder / counting[-1]
 
     def _load(self, folder: Path) -> EndedTrial:
@@ -281,7 +281,7 @@ def _check_place(folder: Path, cell_id: str, trial: int, inputs: str) -> None:
     if name is None or (cell_id, trial, inputs) != (folder.parent.name, name.trial, name.inputs):
         raise InputError(
             f"{folder} is damaged: its trial.json is of {cell_id}/{trial}-{inputs}",
-            "move it away, and `l4sbench run` runs that trial again",
+            MOVE_AWAY,
         )
 
 

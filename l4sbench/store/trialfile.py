@@ -19,7 +19,7 @@ from l4sbench.facts.faults import Fault, stored_fault, texts
 from l4sbench.program import Program
 from l4sbench.program.data import raw_name
 from l4sbench.program.trial import EndedTrial
-from l4sbench.store.files import FORMAT, read_object
+from l4sbench.store.files import FORMAT, MOVE_AWAY, read_trial_object
 from l4sbench.text.wording import quoted
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -106,7 +106,7 @@ def read_ending(folder: Path) -> TrialEnding:
     """
     try:
         found = _Ending.model_validate_json(read_bytes(folder / "trial.json", plain=True))
-    except ValidationError:
+    except (InputError, ValidationError):
         return TrialEnding.of(read_trial(folder))  # which says what is wrong
     return TrialEnding(
         cell_id=found.cell.id,
@@ -129,7 +129,7 @@ def read_trial(folder: Path) -> EndedTrial:
         InputError: `trial.json` or `raw/programs.json` is missing or damaged, or a newer l4sbench wrote it;
             or what these say leads out of the folder of raw files.
     """
-    plain = read_object(folder / "trial.json")
+    plain = read_trial_object(folder)
     raw = folder / "raw"
     try:
         found = _Trial.model_validate(plain)
@@ -149,9 +149,7 @@ def read_trial(folder: Path) -> EndedTrial:
             skew_ms=found.skew_ms,
         )
     except (InputError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{folder} is damaged: {_reason(error)}", "move it away, and `l4sbench run` runs that trial again"
-        ) from error
+        raise InputError(f"{folder} is damaged: {_reason(error)}", MOVE_AWAY) from error
 
 
 def _programs(raw: Path) -> dict[str, Program]:

@@ -192,6 +192,34 @@ def test_damaged_manifests(text: str, run: Path, capsys: pytest.CaptureFixture[s
     assert "manifest.json" in capsys.readouterr().err
 
 
+def test_every_command_refuses_a_run_of_a_newer_format(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "manifest.json").write_text('{"format": 99}')
+    for command in ("show", "report", "collect", "bundle"):
+        assert main([command, str(run)]) == 2
+        told = capsys.readouterr().err
+        assert "manifest.json has format 99, and this l4sbench (" in told
+        assert told.endswith("; install the newer l4sbench that wrote it\n")
+
+
+def test_a_run_without_a_manifest_is_named(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "manifest.json").unlink()
+    home = run.parent
+    monkeypatch.chdir(home)
+    latest = home / "runs" / "mine" / "latest"
+    latest.mkdir(parents=True)
+    for given, named in ((f"./{run.name}", f"./{run.name}"), ("mine", "runs/mine/latest"), ("", ".")):
+        assert main(["report", given]) == 2
+        assert capsys.readouterr().err == (
+            f"error: {named} has no manifest.json, so it is no run directory\n"
+        )
+    (latest.parents[1] / "whole" / "latest").mkdir(parents=True)
+    (latest.parents[1] / "whole" / "latest" / "manifest.json").touch()
+    assert main(["report", "mine"]) == 2
+    assert capsys.readouterr().err.endswith(", so it is no run directory; choose from whole\n")
+
+
 def test_damaged_trials_are_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = min(run.glob("cells/*/*/trial.json"))
     plain = json.loads(path.read_text())

@@ -316,7 +316,10 @@ def test_a_trial_file_that_is_no_regular_file_is_not_read(
     for read in (run.endings, run.ended):
         with pytest.raises(InputError) as caught:
             list(read())
-        assert str(caught.value) == f"{file}: cannot be read: it is {kind}"
+        assert str(caught.value) == (
+            f"{file.parent} is damaged: trial.json: cannot be read: it is {kind}; "
+            "move it away, and `l4sbench run` runs that trial again"
+        )
 
 
 def test_endings_are_those_of_the_trials(wanted: Matrix, run: Run, writer: RunWriter) -> None:
@@ -350,8 +353,8 @@ def test_an_ending_is_read_without_the_programs(wanted: Matrix, run: Run, writer
         ('"status": "ok"', '"status": "fine"', "is damaged: 'fine' is not a valid Status"),
         ('"trial": 1', '"trial": 3', "is damaged: its trial.json is of "),
         ('"format": 1', '"format": 99', "reads formats up to"),
-        ('"format": 1,', "", "has no format version"),
-        ("{", "", "is not valid JSON"),
+        ('"format": 1,', "", r"is damaged: trial\.json has no format version; move it away"),
+        ("{", "", r"is damaged: trial\.json:.* is not valid JSON.*; move it away"),
     ],
 )
 def test_a_damaged_ending_is_told_as_a_damaged_trial(
