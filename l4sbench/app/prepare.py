@@ -537,8 +537,8 @@ def find_run(run: str | Path, runs: Path = RUNS) -> Path:
             return found
     names = sorted(path.parents[1].name for path in runs.glob("*/latest/manifest.json"))
     own, own_latest, below, latest_below, *_ = places
-    if (found := next(filter(is_folder, (own_latest, own, latest_below, below)), None)) is not None:
-        named = run or "." if found == own else found  # as it was given: `./mine`
+    if (folder := next(filter(is_folder, (own_latest, own, latest_below, below)), None)) is not None:
+        named = run or "." if folder == own else folder  # as it was given: `./mine`
         hint = f"choose from {', '.join(names)}" if names else None
         raise InputError(f"{named} has no manifest.json, so it is no run directory", hint)
     known = f"choose from {', '.join(names)}, or give a path" if names else f"there are no runs below {runs}"
