@@ -83,20 +83,29 @@ def read_trial_object(folder: Path) -> dict[str, Any]:
         InputError: it is missing or damaged; the hint is what to do with the folder.
     """
     try:
-        return read_object(folder / "trial.json")
+        return read_object(folder / "trial.json", name="trial.json")
     except NewerFormat:
         raise
     except InputError as error:
-        reason = error.message.removeprefix(f"{folder}/")
-        raise InputError(f"{folder} is damaged: {reason}", MOVE_AWAY) from error
+        raise InputError(f"{folder} is damaged: {error.message}", MOVE_AWAY) from error
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object with a supported format version."""
-    plain = read_json(path, plain=True)
+def read_object(path: Path, *, name: str = "") -> dict[str, Any]:
+    """Read a JSON object with a supported format version.
+
+    Args:
+        path: The file.
+        name: What messages about damage call it; its path by default.
+
+    Raises:
+        NewerFormat: a newer l4sbench wrote it.
+        InputError: it is missing or damaged.
+    """
+    name = name or str(path)
+    plain = read_json(path, name=name, plain=True)
     version = plain.get("format") if isinstance(plain, dict) else None
     if not isinstance(version, int):
-        raise InputError(f"{path} has no format version")
+        raise InputError(f"{name} has no format version")
     if version > FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this l4sbench ({__version__}) reads formats up to {FORMAT}",
