@@ -137,12 +137,13 @@ class _Events:
 
     def unfinished(self, hosts: Sequence[str], limit_s: float) -> dict[str, HostOutcome]:
         """Return the outcome of hosts that a time limit ended; of all if it ended none of their tasks."""
-        going = [host for host in hosts if host not in self.hosts or self.hosts[host].status == "ok"]
+        known = {host: self.hosts.get(host, HostOutcome("ok")) for host in hosts}
+        going = [host for host, outcome in known.items() if outcome.status == "ok"]
         outcomes = {}
         for host in [host for host in going if host in self._under_way] or going:
             step = repr(self._under_way[host]) if host in self._under_way else "the playbook"
-            answer = self.hosts[host].answer if host in self.hosts else {}
-            outcomes[host] = HostOutcome("unfinished", f"{step} did not end within {limit_s:g} s", answer)
+            message = f"{step} did not end within {limit_s:g} s"
+            outcomes[host] = HostOutcome("unfinished", message, known[host].answer)
         return outcomes
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
