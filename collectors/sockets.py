@@ -155,7 +155,6 @@ def read_netlink(path: Path, programs: Mapping[str, Program]) -> pl.DataFrame:
     Raises:
         BadRawError: a line is not an object, a field has another type, or the file is too large.
     """
-    refuse_samples(path)
     stat = path.stat()
     return _read_netlink(path, stat.st_size, stat.st_mtime_ns, tuple(_schema(programs).items()))
 
@@ -167,6 +166,7 @@ def _read_netlink(
     mtime_ns: int,  # noqa: ARG001
     schema: tuple[tuple[str, type[pl.DataType]], ...],
 ) -> pl.DataFrame:
+    refuse_samples(path)
     if not size:
         return pl.DataFrame(schema=dict(schema))
     try:
