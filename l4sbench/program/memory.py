@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ _LEAST_TCP_MB: Final = 192
 _FLOOD_TCP_MB: Final = 768
 """Beside a flood of connections: each end of 58,000 that are open draws at least a page of 4 KiB."""
 _STEP_MB: Final = 256
+_FLOWS: Final = 400
+"""Flows whose processes fit into the least memory of a guest, 512 MiB, beside TCP's part of it."""
+_PER_FLOW_MB: Final = 0.5
+"""Memory of a flow's two processes: 2,228 processes filled a guest of 512 MiB."""
 
 
 def tcp_mb(cell: Cell) -> int:
@@ -35,6 +40,8 @@ def tcp_mb(cell: Cell) -> int:
 def guest_mb(cell: Cell, least_mb: int) -> int:
     """Return the memory of a guest for a trial of a cell, of at least `least_mb`, in MiB."""
     of_tcp_mb = tcp_mb(cell)
-    if of_tcp_mb <= _LEAST_TCP_MB:
-        return least_mb
-    return max(least_mb, -(-(of_tcp_mb + least_mb // 2) // _STEP_MB) * _STEP_MB)
+    flows = sum(group.count for group in cell.groups)
+    more_mb = max(0.0, flows - _FLOWS) * _PER_FLOW_MB
+    if of_tcp_mb > _LEAST_TCP_MB:
+        more_mb += max(0, of_tcp_mb + least_mb // 2 - least_mb)
+    return least_mb + ceil(more_mb / _STEP_MB) * _STEP_MB

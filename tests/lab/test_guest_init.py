@@ -216,6 +216,20 @@ def test_daemons_live_until_the_end_and_their_output_is_kept(execute: Execute) -
     assert (result.folder / "ends").read_text() == "done\n"
 
 
+def test_more_programs_run_than_a_process_may_usually_have_files(execute: Execute) -> None:
+    usual = 1024
+    script = Script()
+    script.line("daemon", "-", "limits", "-", "cat", "/proc/self/limits")
+    lines = [script.line("daemon", "-", "-", "-", "sleep", "1000") for _ in range(usual // 2)]
+    script.run("-", "sleep", "1")
+    result = execute(script)
+    assert result.end["ok"], result.end["reason"]
+    assert all(result.of_line(line)["ok"] for line in lines)
+    limits = (result.folder / "limits").read_text().splitlines()
+    (of_child,) = (line.split()[3] for line in limits if line.startswith("Max open files"))
+    assert int(of_child) == usual
+
+
 def test_an_output_that_cannot_be_written_whole_fails_the_trial(execute: Execute) -> None:
     """The program does not notice (`echo` to memory succeeds), lab-init does."""
     script = Script()

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -32,10 +33,12 @@
 #define DEFAULT_SLACK	50000UL		   /* ns; the kernel's default for a process */
 #define FAILED_TO_START 127
 #define STACK_SIZE	(64 * 1024) /* of a child before exec */
+#define MOST_OPEN	(1 << 20)   /* two files of memory per child */
 #define STDERR_SHOWN	2048	    /* bytes of a child's stderr in its status line */
 
 static struct child *children; /* all that were started, in that order */
 static sigset_t before;	       /* the signal mask that children start with */
+static struct rlimit files;    /* the limit of open files that children start with */
 
 /* PATH and two instants: T0 in LAB_T0_NS, the child's planned start in LAB_START_NS. */
 static char **environment(const struct child *child)
@@ -80,6 +83,7 @@ static int become(void *data)
 		setsid();
 		prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK, 0, 0, 0);
 		sigprocmask(SIG_SETMASK, &before, NULL);
+		prlimit(0, RLIMIT_NOFILE, &files, NULL);
 		execvpe(child->argv[0], child->argv, birth->env);
 	}
 	birth->error = errno;
@@ -314,10 +318,12 @@ static void kill_all(void)
 
 void children_prepare(void)
 {
+	const struct rlimit most = { MOST_OPEN, MOST_OPEN };
 	sigset_t mask;
 
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &mask, &before);
+	prlimit(0, RLIMIT_NOFILE, &most, &files);
 	on_failure(kill_all);
 }

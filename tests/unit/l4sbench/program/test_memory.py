@@ -39,8 +39,10 @@ FLOOD = "{send: connect-flood, cc: cubic, size: 50B, rate: 1gbit}"
             768,
             1024,
         ),
+        ("rate: 100mbit\nrtt: 10ms\nflows: {one: {cc: cubic, count: 400}}\n", 192, 512),
+        ("rate: 100mbit\nrtt: 10ms\nflows: {one: {cc: cubic, count: 1000}}\n", 192, 1024),
     ],
-    ids=["usual", "within", "large", "own RTT", "events", "flood"],
+    ids=["usual", "within", "large", "own RTT", "events", "flood", "many", "most"],
 )
 def test_what_is_under_way_needs_memory(tmp_path: Path, text: str, of_tcp: int, of_guest: int) -> None:
     (tmp_path / "m.yaml").write_text(HEAD + text)
