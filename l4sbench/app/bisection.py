@@ -76,15 +76,17 @@ def judge_kernel(
 
     Raises:
         InputError: there is no such run or tree, or a filter or a margin is wrong.
-        TestbedError: this machine cannot build or run labs at all.
+        TestbedError: this machine cannot build or run labs at all, or the tree is none of Linux.
     """
     from l4sbench.testbeds.virtual.lab import BuildOptions, build, remove_lab
     from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
+    from l4sbench.testbeds.virtual.lab.source import require_tree
     from reports.compare import load_margins
 
     base = find_run(good, Path(runs))
     if not is_folder(kernel_tree):
         raise InputError(f"there is no kernel tree {short(str(kernel_tree))}")
+    require_tree(kernel_tree)
     load_matrix(base / "matrix.yaml").select(filters)  # what is wrong shows before a kernel is compiled
     if margins is not None:
         load_margins(Path(margins))

@@ -102,7 +102,11 @@ def test_bisection_finds_the_wrong_commit(history: tuple[Path, str, str, str], t
     broken = ran(step, cwd=tree, limit_s=3600)
     assert broken.returncode == 125, broken.stderr
     assert "skip: this kernel does not build" in broken.stdout
-    for words in (["--kernel-tree", "/nowhere"], ["--kernel-tree", ".", "aqm=nothing"]):
+    for words in (
+        ["--kernel-tree", "/nowhere"],
+        ["--kernel-tree", "/"],
+        ["--kernel-tree", ".", "aqm=nothing"],
+    ):
         odd = ran([*step[:6], *words], cwd=tree)
         assert odd.returncode == 255, odd.stderr
 

@@ -75,6 +75,12 @@ def from_tarball(path: Path) -> Source:
     return Source(path.absolute(), digest_of(["tarball", digest_of_file(path)]), path.name)
 
 
+def require_tree(path: Path) -> None:
+    """Raise TestbedError if a folder is not a Linux that can be built as a program."""
+    if not (path / "arch" / "um" / "Kconfig").is_file():
+        raise TestbedError(f"{path} is not a Linux source tree: it has no arch/um/Kconfig")
+
+
 def from_tree(path: Path) -> Source:
     """Return the source in a folder that the user names.
 
@@ -83,8 +89,7 @@ def from_tree(path: Path) -> Source:
     Raises:
         TestbedError: It is not a Linux that can be built as a program.
     """
-    if not (path / "arch" / "um" / "Kconfig").is_file():
-        raise TestbedError(f"{path} is not a Linux source tree: it has no arch/um/Kconfig")
+    require_tree(path)
     files: list[str] = []
     for folder, names, entries in os.walk(path):
         names[:] = sorted(name for name in names if name != ".git")
