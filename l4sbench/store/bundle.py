@@ -36,7 +36,7 @@ from l4sbench.store.crate import CRATE, README, crate_of
 from l4sbench.store.files import room
 from l4sbench.store.lock import making_runs
 from l4sbench.store.run import Run, begun
-from l4sbench.text.models import Strict
+from l4sbench.text.models import Strict, first_problem
 from l4sbench.version import __version__
 
 FORMAT: Final = 1
@@ -572,7 +572,7 @@ def _contents(bundle: Path, text: bytes) -> Contents:
     try:
         contents = Contents.model_validate_json(text)
     except ValidationError as error:
-        raise InputError(f"{bundle}: {_LIST} cannot be read: {error.errors()[0]['msg']}") from error
+        raise InputError(f"{bundle}: {_LIST} cannot be read: {first_problem(error)}") from error
     if contents.format > FORMAT:
         raise InputError(
             f"{bundle} has format {contents.format}, and this l4sbench reads up to {FORMAT}",

@@ -20,7 +20,7 @@ from l4sbench.program import Program
 from l4sbench.program.data import raw_name
 from l4sbench.program.trial import EndedTrial
 from l4sbench.store.files import FORMAT, MOVE_AWAY, read_trial_object
-from l4sbench.text.wording import quoted
+from l4sbench.text.models import first_problem
 
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -173,14 +173,9 @@ def _faults(found: _Facts) -> tuple[Fault, ...]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return f"trial.json: {_cause(error)}"
+        return f"trial.json: {first_problem(error)}"
     return f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
 
 
 def _cause(error: ValueError) -> str:
-    """Return the first problem of a file, with its place in it where that is known."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors()[0]
-    place = ".".join(quoted(str(part)) for part in first["loc"])
-    return f"{place}: {first.get('ctx', {}).get('error', first['msg'])}"
+    return first_problem(error) if isinstance(error, ValidationError) else str(error)

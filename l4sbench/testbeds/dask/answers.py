@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from l4sbench.printable import printable
 from l4sbench.testbeds.virtual.guest import Ended
 from l4sbench.testbeds.virtual.script import PROGRAMS
+from l4sbench.text.models import first_problem
 
 if TYPE_CHECKING:
     from l4sbench.testbeds.dask.packing import Packed
@@ -205,9 +206,7 @@ def _header(text: bytes) -> _Header:
     try:
         return _HEADERS.validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadAnswer(one_line(f"the header of its answer is not valid: {where}: {first['msg']}")) from None
+        raise BadAnswer(one_line(f"the header of its answer is not valid: {first_problem(error)}")) from None
 
 
 def _ran(header: _RanHeader, contents: memoryview, sent: Packed | None) -> Ran:

@@ -472,9 +472,9 @@ def read_switch_facts(plain: object, host: str) -> SwitchFacts:
 def _read(kind: type[_Facts], plain: object, host: str) -> _Facts:
     from pydantic import ValidationError
 
+    from l4sbench.text.models import first_problem
+
     try:
         return kind.model_validate(plain)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])[:100]
-        raise TestbedError(f"{host} reported malformed facts: {where}: {first['msg']}") from error
+        raise TestbedError(f"{host} reported malformed facts: {first_problem(error)}") from error

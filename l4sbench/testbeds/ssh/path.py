@@ -18,6 +18,7 @@ from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.program import path_programs
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.layout import trial_variables
+from l4sbench.text.models import first_problem
 from l4sbench.text.units import Duration
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ def _pairs(host: str, answer: Mapping[str, object]) -> Iterator[tuple[str, str, 
     try:
         read = _Answer.model_validate(dict(answer))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])[:100]
-        raise TestbedError(f"{host}: its answer is not a measurement: {where} {first['msg']}") from error
+        raise TestbedError(f"{host}: its answer is not a measurement: {first_problem(error)}") from error
     for node, own in read.round_trips_ms.items():
         yield from ((node, address, rtt_ms) for address, rtt_ms in own.items())

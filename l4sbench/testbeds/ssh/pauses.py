@@ -22,7 +22,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.layout import hosts_of
-from l4sbench.text.models import Strict
+from l4sbench.text.models import Strict, first_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,9 +143,7 @@ def pauses_on(inventory: Path, seconds: float) -> Mapping[str, Pauses]:
             # what a host answers is data
             found[name] = Pauses.model_validate_json(json.dumps(outcome.answer.get("pauses")))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            wrong.append(f"{name}: its answer is not a measurement: {where} {first['msg']}".strip())
+            wrong.append(f"{name}: its answer is not a measurement: {first_problem(error)}")
     if wrong:
         raise TestbedError("; ".join(wrong))
     return found

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from l4sbench.errors import TrialFailed
 from l4sbench.store.leavings import MOST_FILES
+from l4sbench.text.models import first_problem
 
 SOCKETS_FILE: Final = "sockets.jsonl"
 RESULT_FILE: Final = "result.json"
@@ -196,9 +197,7 @@ def _report(path: Path) -> HostReport:
     try:
         return HostReport.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _Unusable(f"{RESULT_FILE}: {f'{where}: ' if where else ''}{first['msg']}") from error
+        raise _Unusable(f"{RESULT_FILE}: {first_problem(error)}") from error
 
 
 def _gather_sockets(own: Path, common: Path) -> None:
