@@ -248,6 +248,11 @@ def test_a_narrow_terminal_has_a_row_for_each_entry(make: Make) -> None:
     ):
         assert sum(bool(re.match(words, line)) for line in table) == len(COMPETITORS), words
     assert "? Single queue (drop) against CUBIC, ECN classic: (1 trial)" in lines
+    for width, figures in ((60, 2), (50, 1), (34, 0)):
+        narrow = as_text(decision, width)
+        assert max(map(len, narrow.splitlines())) <= width
+        assert "FQ-CoDel" in narrow
+        assert [name in narrow for name in ("  %", "Mbit/s", "delay ms")] == [n < figures for n in range(3)]
     assert "against CUBIC, ECN classic" in next(
         line for line in as_text(decision, 400).splitlines() if line.strip().startswith("queue")
     )
