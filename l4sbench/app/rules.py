@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.groups import Group
     from l4sbench.matrix import Matrix
+    from l4sbench.text.units import Value
     from reports.result.rules import Rule
 
 TOGETHER: Final = 0.8
 """Least part of its measured time that a group must have beside the other for a rule to compare them."""
+_TIMES: Final = ("count", "start", "every", "lifetime", "stop")
+"""Factors of a group that decide when its flows send."""
 BULK: Final = "bulk"
 NO_RULE: Final = "none"
 """The rule of a matrix without verdicts."""
@@ -121,12 +124,20 @@ def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
 
 def _not_together(matrix: Matrix, rule: Rule) -> Problem | None:
     """Return the problem of a rule that compares goodputs of different times, as each is of a flow's own."""
-    starts = {f"{group}.start" for group in (rule.l4s, rule.classic)}
+    roles = (rule.l4s, rule.classic)
+    starts = {f"{group}.start" for group in roles}
+    names = ("duration", "warmup", *(f"{group}.{time}" for group in roles for time in _TIMES))
+    seen: set[tuple[Value | None, ...]] = set()
     for cell in matrix.asked:
         if starts.isdisjoint(cell.given):
             continue
+        # cells keep the groups that they are asked for, so ask few of them: a matrix may have a million
+        times = tuple(map(cell.get, names))
+        if times in seen:
+            continue
+        seen.add(times)
         groups = {group.name: group for group in cell.groups}
-        spans = [_measured_s(cell, groups[name]) for name in (rule.l4s, rule.classic)]
+        spans = [_measured_s(cell, groups[name]) for name in roles]
         begin, end = zip(*spans, strict=True)
         shared_s = min(end) - max(begin)
         shortest_s = min(last - first for first, last in spans)
