@@ -40,9 +40,8 @@ def tcp_mb(cell: Cell) -> int:
 def guest_mb(cell: Cell, least_mb: int) -> int:
     """Return the memory of a guest for a trial of a cell, of at least `least_mb`, in MiB."""
     of_tcp_mb = tcp_mb(cell)
-    counts = (
-        cell.get(f"{name}.count") for name in cell.group_names
-    )  # without `groups`, which a cell would keep
+    # not by `groups`, which each of a million cells would keep
+    counts = (cell.get(f"{name}.count") for name in cell.group_names)
     flows = sum(count for count in counts if isinstance(count, int))
     more_mb = max(0.0, flows - _FLOWS) * _PER_FLOW_MB
     if of_tcp_mb > _LEAST_TCP_MB:

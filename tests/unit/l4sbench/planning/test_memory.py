@@ -36,8 +36,8 @@ def peak_bytes(folder: Path, text: str) -> int:
     (folder / "m.yaml").write_text(text, encoding="utf-8")
     argv = [sys.executable, "-c", ENDING, "plan", "m.yaml"]
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path), "XDG_CACHE_HOME": str(folder)}
-    done = subprocess.run(argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: PLW1510
-    assert done.returncode == 0, done.stdout
+    done = subprocess.run(argv, cwd=folder, env=env, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
     (peak,) = re.findall(r"^VmHWM:\s*(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
     return int(peak) * 1024
 
