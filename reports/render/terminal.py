@@ -139,29 +139,36 @@ class _Fitting:
         title = f"Switching to {self.question}, by rule {self.decision.rule.rule}"
         yield _text(f"{title}, version {self.decision.rule.version}", "bold")
         beside = _beside(self.decision, self.question)
-        unlimited = options.update(max_width=_UNLIMITED)
-        if Measurement.get(console, unlimited, beside).maximum <= options.max_width:
+        if _fits(beside, console, options):
             yield beside
         else:
-            most = next((n for n in range(_MOST_FIGURES, 0, -1) if self._fits(console, options, n)), 0)
-            yield _below(self.decision, self.question, most)
+            yield _narrowed(_below(self.decision, self.question), console, options)
             if remarks := list(_remarks(self.decision, self.question)):
                 yield ""
                 yield from remarks
             yield ""
 
-    def _fits(self, console: Console, options: ConsoleOptions, most: int) -> bool:
-        below = _below(self.decision, self.question, most)
-        below.columns[0].width = _NAME_CHARS
-        unlimited = options.update(max_width=_UNLIMITED)
-        return Measurement.get(console, unlimited, below).maximum <= options.max_width
-
 
 _UNLIMITED: Final = 10_000
-_MOST_FIGURES: Final = 4
-"""Columns of figures: share, goodput, delay and harm. A narrow terminal gets the first of them."""
 _NAME_CHARS: Final = 14
 """Width that names keep when figures need room."""
+_WORDS: Final = 2
+"""Columns that are always shown: names and verdicts."""
+
+
+def _fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    unlimited = options.update(max_width=_UNLIMITED)
+    return Measurement.get(console, unlimited, table).maximum <= options.max_width
+
+
+def _narrowed(table: Table, console: Console, options: ConsoleOptions) -> Table:
+    """Return a table of words and figures without the last figures for which names would have no room."""
+    name = table.columns[0]
+    name.width = _NAME_CHARS
+    while len(table.columns) > _WORDS and not _fits(table, console, options):
+        table.columns.pop()
+    name.width = None
+    return table
 
 
 def _beside(decision: Decision, question: Label) -> Table:
@@ -180,15 +187,15 @@ def _beside(decision: Decision, question: Label) -> Table:
     return table
 
 
-def _below(decision: Decision, question: Label, most: int) -> Table:
-    """Return a table with a row for each entry, by competitor, with at most `most` figures in it."""
+def _below(decision: Decision, question: Label) -> Table:
+    """Return a table with a row for each entry, competitor by competitor."""
     grid = decision.table(question)
     cells = [cell for cell in decision.cells if cell.question == question]
     has_harm = any((found := figures(cell)) and found.harm_percent for cell in cells)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column(_text(f"{question.head} v competitor"))
     table.add_column("verdict", no_wrap=True)
-    for name in ("%", "Mbit/s", "delay ms", *(("harm %",) if has_harm else ()))[:most]:
+    for name in ("%", "Mbit/s", "delay ms", *(("harm %",) if has_harm else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for place, column in enumerate(grid.columns):
         table.add_row()
@@ -199,12 +206,12 @@ def _below(decision: Decision, question: Label, most: int) -> Table:
                 continue
             parts = decision.by_queue([entry])
             named = row if parts else f"{row}: {entry.worst.label}"
-            shown = [] if parts else _figures(entry.worst, has_harm=has_harm)[:most]
+            shown = [] if parts else _figures(entry.worst, has_harm=has_harm)
             table.add_row(_indented(named, 2), _word(entry), *shown)
             for queue in parts.values():
                 if (own := queue[0]) is not None:
                     label = _indented(str(own.worst.label), 4)
-                    table.add_row(label, _word(own), *_figures(own.worst, has_harm=has_harm)[:most])
+                    table.add_row(label, _word(own), *_figures(own.worst, has_harm=has_harm))
     return table
 
 
