@@ -153,7 +153,7 @@ def _sent(listed: list[Mapping[str, Any]]) -> Iterator[Interval]:
             float(last["end_s"]),
             float(now["end_s"]),
             now["bytes_acked"] - last["bytes_acked"],
-            srtt_ms=now["rtt_us"] / 1e3,
+            srtt_ms=now["rtt_us"] / 1e3 if now["rtt_us"] else None,  # tcpi_rtt is 0 until a first sample
             cwnd_packets=float(now["cwnd"]),
             retransmits=now["retransmits"] - last["retransmits"],
             delivered=now["delivered"] - last["delivered"],

@@ -234,7 +234,9 @@ _ENDS: Final[Mapping[str, type[pl.DataType]]] = {
 
 @cache  # most trials of a run export the same
 def _columns(exports: tuple[Exports, ...]) -> list[pl.Expr]:
-    rtt_known = pl.col("min_rtt") < _NO_RTT_US
+    # tcpi_rtt is 0, and tcpi_rttvar the kernel's guess, until a first RTT is sampled
+    sampled = {"srtt_ms": pl.col("rtt") > 0, "rttvar_ms": pl.col("rtt") > 0}
+    sampled["min_rtt_ms"] = pl.col("min_rtt") < _NO_RTT_US
     modes = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
     by_option = pl.when(pl.col("options") & _OPTION_ECN == 0).then(pl.lit("off")).otherwise(pl.lit("on"))
     return [
@@ -242,8 +244,10 @@ def _columns(exports: tuple[Exports, ...]) -> list[pl.Expr]:
         pl.col("t_ms").round().cast(pl.Int64),
         pl.col("state").replace(_STATES),
         *[pl.col(source).alias(name) for name, source in _COUNTS.items()],
-        *[(pl.col(source) / 1e3).alias(name) for name, source in _TIMES.items() if name != "min_rtt_ms"],
-        pl.when(rtt_known).then(pl.col("min_rtt") / 1e3).alias("min_rtt_ms"),
+        *[
+            pl.when(sampled.get(name, True)).then(pl.col(source) / 1e3).alias(name)
+            for name, source in _TIMES.items()
+        ],
         *[
             pl.when(pl.col(source) < _UNPACED).then(pl.col(source) * 8 / 1e6).alias(name)
             for name, source in _RATES.items()

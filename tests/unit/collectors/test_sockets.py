@@ -53,6 +53,17 @@ def test_what_prague_tells_of_itself(captured: Load, cases: Path) -> None:
     assert 0 < last["alpha"] < 1
 
 
+def test_no_round_trip_is_sampled_while_connecting(captured: Load, cases: Path) -> None:
+    """The kernel reports 0 until then, on a path of 1.2 s, and a deviation of 250 ms that it assumes."""
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "sockets.jsonl").write_text((cases / "connecting/sockets.jsonl").read_text())
+    found = parse_sockets(trial)
+    assert found is not None
+    of_rtt = found.select("state", "srtt_ms", "rttvar_ms", "min_rtt_ms").rows()
+    assert of_rtt[:2] == [("SYN-SENT", None, None, None)] * 2
+    assert of_rtt[2] == ("ESTAB", 1200, 600, 1200)
+
+
 def test_rows_are_in_order_and_unique(captured: Load) -> None:
     found = parse_sockets(captured("iperf3-fifo").ended)
     assert found is not None

@@ -44,6 +44,19 @@ def test_lean_flows(captured: Load) -> None:
     assert l4s["seconds"] == 3.0
 
 
+def test_time_to_connect_has_no_delay(captured: Load, cases: Path) -> None:
+    """The first of three samples was taken before there was a round trip, on a path of 1.2 s."""
+    trial = captured("lean-dualpi2").ended
+    (trial.raw / "sockets.jsonl").write_text((cases / "connecting/sockets.jsonl").read_text())
+    sender = json.loads((cases / "connecting/flow-l4s-0.sender.json").read_text())
+    (trial.raw / "tx-l4s/flow-l4s-0.sender.json").write_text(json.dumps(sender))
+    assert sender["rtt_samples_us"] == [0, 1_200_000, 1_202_471]
+    flow = rows("flows", trial).filter(pl.col("flow") == "l4s-0").row(0, named=True)
+    assert flow["srtt_minus_base_ms"] == pytest.approx((1200 + 1202.471) / 2 - 10)
+    assert (flow["srtt_samples"], flow["srtt_min_ms"]) == (3, 1200)
+    assert rows("intervals", trial).filter(flow="l4s-0")["srtt_ms"].to_list()[:2] == [None, 1200]
+
+
 def test_quantiles_need_samples(captured: Load) -> None:
     """3 s at 500 ms are 6 samples: no quantile but the least can be said, and the median needs 20."""
     flow = rows("flows", captured("lean-dualpi2").ended).row(0, named=True)
