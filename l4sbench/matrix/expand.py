@@ -57,7 +57,7 @@ class Expansion:
 class _Exclusion:
     """An entry of `exclude`: cells that match every pattern are removed."""
 
-    where: str
+    rule: ListEntry
     patterns: list[tuple[str, Pattern]]
     hits: int = 0
 
@@ -238,7 +238,7 @@ class _Expander:
             raw = statement.raw
             text = ("true" if raw else "false") if isinstance(raw, bool) else str(raw)
             patterns.append((name, Pattern.of(name, text)))
-        return _Exclusion(rule.where, patterns)
+        return _Exclusion(rule, patterns)
 
     def _bad_pattern(self, meaning: Meaning, statement: Statement) -> list[Problem]:
         """Return the problems of a pattern that do not depend on cells."""
@@ -308,7 +308,9 @@ class _Expander:
             more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
             became = "one cell" if len(ids) == 1 else str(len(ids))
             notes.append(f"{total} equal cells were merged into {became}: {', '.join(ids[:_NAMED])}{more}")
-        notes.extend(f"exclude at {rule.where} matches no cell" for rule in self._exclusions if not rule.hits)
+        # most likely a typing error, but for a rule of another matrix, of which this one replaced axes
+        unmatched = (own.rule for own in self._exclusions if not (own.hits or own.rule.inherited))
+        notes.extend(f"exclude at {rule.where} matches no cell" for rule in unmatched)
 
 
 def _picker(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:

@@ -77,10 +77,11 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class ListEntry:
-    """One entry of `exclude` or `include`."""
+    """One entry of `exclude` or `include`; `inherited` if the matrix has it from one that it extends."""
 
     where: str
     statements: Point
+    inherited: bool = False
 
 
 @dataclass(frozen=True)
@@ -546,6 +547,7 @@ def merge(base: MatrixSource, own: MatrixSource) -> MatrixSource:
         settings["trials"].pop("whole", None)  # a range that extends a number is a range
     if "roles" in base.settings and "roles" in own.settings:
         settings["roles"] = base.settings["roles"] | own.settings["roles"]
+    inherited = base.exclude and tuple(replace(rule, inherited=True) for rule in base.exclude)
     return MatrixSource(
         path=own.path,
         settings=settings,
@@ -553,7 +555,7 @@ def merge(base: MatrixSource, own: MatrixSource) -> MatrixSource:
         groups=base.groups | own.groups,
         fixed=fixed,
         axes=axes,
-        exclude=base.exclude if own.exclude is None else own.exclude,
+        exclude=inherited if own.exclude is None else own.exclude,
         include=base.include if own.include is None else own.include,
         # a file that is extended twice has its problems once
         problems=list(dict.fromkeys([*base.problems, *own.problems])),

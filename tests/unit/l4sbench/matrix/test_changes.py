@@ -109,6 +109,17 @@ def test_cells_are_those_that_a_file_would_state(base: Path) -> None:
     assert (copy.name, copy.description, copy.cells) == (changed.name, changed.description, changed.cells)
 
 
+def test_rules_of_another_matrix_need_not_match(base: Path) -> None:
+    """A rule that matches no cell may have a typing error, but not where a matrix replaced that axis."""
+    base.write_text(f"{BASE}exclude:\n  - {{aqm: codel, rtt: 20ms}}\n")
+    mine = base.with_name("mine.yaml")
+    mine.write_text("matrix: mine\nextends: base.yaml\naxes: {aqm: [fifo]}\n")
+    assert load_matrix(mine).notes == load_matrix(base).notes == ()
+    mine.write_text(f"{mine.read_text()}exclude:\n  - {{aqm: codel}}\n")
+    (note,) = load_matrix(mine).notes
+    assert note == f"exclude at {mine}:5:5 matches no cell"
+
+
 def test_a_changed_matrix_is_called_by_its_changes(base: Path) -> None:
     def name(*changes: str) -> str:
         return load_matrix(base, changes=changes).name
