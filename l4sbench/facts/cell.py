@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Self, TypeVar, cast
 
 from l4sbench.facts.common import Common
 from l4sbench.facts.factors import (
@@ -46,7 +46,7 @@ from l4sbench.traffic import DEFAULT_SEND, Send, kind_of_send
 from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _V = TypeVar("_V")
 MOST_REPETITIONS: Final = 1_000
@@ -128,18 +128,16 @@ class Cell:
     traffic_tool = _Factor("traffic.tool", str)
     expect_bottleneck = _Factor("expect.bottleneck", bool)
 
-    __slots__ = ("_id", "_views", "common", "own")
+    __slots__ = ("_id", "common", "own")
 
     common: Common
     own: Mapping[str, Value]
 
-    if TYPE_CHECKING:  # kept when they are first asked for
+    if TYPE_CHECKING:  # kept when it is first asked for
         _id: ClassVar[str | None]
-        _views: ClassVar[dict[str, Any] | None]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_id", None)
-        object.__setattr__(self, "_views", None)
 
     @classmethod
     def whole(cls, common: Common) -> Self:
@@ -228,7 +226,7 @@ class Cell:
     @property
     def aqm_params(self) -> Mapping[str, Value]:
         """The queue's parameters without the prefix `aqm.`; derived ones are absent."""
-        return self._kept("aqm_params", lambda: self._below("aqm"))
+        return _aqm_params(self)
 
     @property
     def kinds(self) -> tuple[type[Send], ...]:
@@ -238,44 +236,12 @@ class Cell:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The flow groups in the order of the matrix."""
-        return self._kept("groups", self._groups)
+        return _groups(self)
 
     @property
     def events(self) -> tuple[PathEvent, ...]:
         """The changes of the path, in the order in which they take effect."""
-        return self._kept("events", self._events) if _has_events(self.given) else ()
-
-    def _kept(self, name: str, make: Callable[[], _V]) -> _V:
-        """Return a view that is made when it is first asked for."""
-        views: dict[str, Any] | None = self._views
-        if views is None:
-            views = {}
-            object.__setattr__(self, "_views", views)
-        if name not in views:
-            views[name] = make()
-        return cast("_V", views[name])
-
-    def _groups(self) -> tuple[Group, ...]:
-        return tuple(Group.of(name, self._below(name)) for name in self.group_names)
-
-    def _events(self) -> tuple[PathEvent, ...]:
-        found: dict[str, dict[str, Value]] = {}
-        for name, value in self.factors.items():
-            if _is_of_event(name):
-                found.setdefault(name_of(name).owner, {})[name_of(name).key] = value
-        events = [event for name, keys in found.items() for event in self._repeated(name, keys)]
-        return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))
-
-    def _repeated(self, name: str, keys: dict[str, Value]) -> Iterator[PathEvent]:
-        """Yield an event whenever it takes effect within the trial, at most once too often."""
-        at = cast("Duration", keys.pop(EVENT_AT))
-        every = cast("Duration | None", keys.pop(EVENT_EVERY, None))
-        changes = MappingProxyType(keys)
-        yield PathEvent(name, at, changes)
-        if every is not None:
-            instants = range(at.ns + every.ns, self.length.ns, every.ns)[:MOST_REPETITIONS]
-            for repetition, at_ns in enumerate(instants, start=1):
-                yield PathEvent(name, Duration(at_ns), changes, repetition)
+        return _events(self) if _has_events(self.given) else ()
 
     @property
     def reverse_rate(self) -> Rate | None:
@@ -342,10 +308,6 @@ class Cell:
     def nodes(self) -> Mapping[str, tuple[str | None, str | None]]:
         """The factors `from` and `to` of every flow group, as `Topology.place` takes them."""
         return {group.name: group.nodes for group in self.groups}
-
-    def _below(self, prefix: str) -> Mapping[str, Value]:
-        start = f"{prefix}."
-        return MappingProxyType({n[len(start) :]: v for n, v in self.factors.items() if n.startswith(start)})
 
     def canonical(self) -> dict[str, Plain]:
         """Return every factor as JSON holds it: quantities as text, whole floats as integers."""
@@ -422,6 +384,47 @@ def _value(data: Plain, kind: str) -> Value:
     if KINDS.get(type(value)) != kind:
         raise ValueError(f"a factor is not of kind {quoted(str(kind))}")
     return value
+
+
+# Views of the cells that are looked at; cells do not keep them, because a plan may have a million cells.
+_VIEWED: Final = 1024
+
+
+@lru_cache(maxsize=_VIEWED)
+def _aqm_params(cell: Cell) -> Mapping[str, Value]:
+    return _below(cell, "aqm")
+
+
+@lru_cache(maxsize=_VIEWED)
+def _groups(cell: Cell) -> tuple[Group, ...]:
+    return tuple(Group.of(name, _below(cell, name)) for name in cell.group_names)
+
+
+@lru_cache(maxsize=_VIEWED)
+def _events(cell: Cell) -> tuple[PathEvent, ...]:
+    found: dict[str, dict[str, Value]] = {}
+    for name, value in cell.factors.items():
+        if _is_of_event(name):
+            found.setdefault(name_of(name).owner, {})[name_of(name).key] = value
+    events = [event for name, keys in found.items() for event in _repeated(name, keys, cell.length)]
+    return tuple(sorted(events, key=lambda event: (event.at.ns, event.name)))
+
+
+def _below(cell: Cell, owner: str) -> Mapping[str, Value]:
+    start = f"{owner}."
+    return MappingProxyType({n[len(start) :]: v for n, v in cell.factors.items() if n.startswith(start)})
+
+
+def _repeated(name: str, keys: dict[str, Value], length: Duration) -> Iterator[PathEvent]:
+    """Yield an event whenever it takes effect within a trial of a length, at most once too often."""
+    at = cast("Duration", keys.pop(EVENT_AT))
+    every = cast("Duration | None", keys.pop(EVENT_EVERY, None))
+    changes = MappingProxyType(keys)
+    yield PathEvent(name, at, changes)
+    if every is not None:
+        instants = range(at.ns + every.ns, length.ns, every.ns)[:MOST_REPETITIONS]
+        for repetition, at_ns in enumerate(instants, start=1):
+            yield PathEvent(name, Duration(at_ns), changes, repetition)
 
 
 def _is_of_event(name: str) -> bool:

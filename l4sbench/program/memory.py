@@ -40,7 +40,7 @@ def tcp_mb(cell: Cell) -> int:
 def guest_mb(cell: Cell, least_mb: int) -> int:
     """Return the memory of a guest for a trial of a cell, of at least `least_mb`, in MiB."""
     of_tcp_mb = tcp_mb(cell)
-    # not by `groups`, which each of a million cells would keep
+    # not by `groups`, which take 50 µs a cell, and a matrix may have a million of these
     counts = (cell.get(f"{name}.count") for name in cell.group_names)
     flows = sum(count for count in counts if isinstance(count, int))
     more_mb = max(0.0, flows - _FLOWS) * _PER_FLOW_MB
