@@ -205,8 +205,11 @@ PAUSED = """\
 path.pause: 60ms
 path.pause_every: 400ms
 path.pause_at: {at}
+classic.start_within: 0s
 capture: headers
 """
+PAUSE_MS, SENT_MS = 60, 4000
+"""Length of the pauses, and time in which the flow sends."""
 
 
 @pytest.mark.long
@@ -221,7 +224,10 @@ capture: headers
 def test_what_a_node_sends_waits_while_it_pauses(
     hosts: NodesStatus, tmp_path: Path, at: str, nodes: list[str]
 ) -> None:
-    """Without pauses a full link has no gaps; on a busy machine there may be more of them, but not fewer."""
+    """Without pauses a full link has no gaps; on a busy machine there may be more of them, but not fewer.
+
+    The first pause may be over before a first packet.
+    """
     ended = api.run(matrix(tmp_path, PAUSED.format(at=at)), on=f"ssh:{hosts.inventory}", runs=tmp_path)
     assert (ended.result.failed, ended.result.left, ended.result.error) == (0, 0, None)
     check_only_busy(pl.read_parquet(ended.path / "tables" / "trials.parquet"))
@@ -230,7 +236,8 @@ def test_what_a_node_sends_waits_while_it_pauses(
     (trial,) = (ended.path / "cells").glob("*/*")
     pausing = nodes[-1]  # of two the one that has the flow
     made = json.loads((trial / "raw" / pausing / "pauses.json").read_text())
-    assert len(made["start_ms"]) >= 3
+    pauses = [start_ms for start_ms in made["start_ms"] if start_ms < SENT_MS - PAUSE_MS]
+    assert len(pauses) >= 3
     # data before the queue, or ACKs behind it
     capture = find_capture(trial / "raw" / "router", "net-rx.pcap" if at == "receivers" else "net-mid.pcap")
     assert capture is not None
@@ -238,7 +245,7 @@ def test_what_a_node_sends_waits_while_it_pauses(
     if at == "receivers":
         seen = seen.filter(pl.col("payload_bytes") == 0)
     gaps_ms = seen.sort("time_ns")["time_ns"].diff().drop_nulls() / 1e6
-    assert (gaps_ms > 45).sum() >= len(made["start_ms"]) - 1
+    assert (gaps_ms > 0.75 * PAUSE_MS).sum() >= len(pauses) - 1
 
 
 @pytest.mark.long
