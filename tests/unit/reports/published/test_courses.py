@@ -105,6 +105,21 @@ def test_what_an_event_did(trial: MakeTrial) -> None:
     assert row["tcp_retransmits_packets"] == 7
 
 
+def test_seconds_are_those_of_each_flow(trial: MakeTrial) -> None:
+    """As iperf3 has them: they end milliseconds off, here on both sides of a trial's second; and a rest."""
+    tables = trial()
+    exact = measured(tables)
+    seconds = [
+        row | {"t_ms": row["t_ms"] + (-3 if number % 2 else 3)}
+        for number, row in enumerate(tables.intervals.sort("t_ms").to_dicts())
+    ]
+    rest = {"t_ms": seconds[-1]["t_ms"] + 20, "seconds": 0.02, "goodput_mbps": 50.0}
+    write(tables.folder, "intervals", [*seconds, seconds[-1] | rest])
+    row = measured(load(tables.folder.parent))
+    assert row["after_mbps"] == pytest.approx(exact["after_mbps"], abs=0.1)
+    assert row["settle_ms"] == pytest.approx(exact["settle_ms"], abs=3)
+
+
 def test_a_trial_without_events_has_its_queue_only(trial: MakeTrial) -> None:
     row = measured(trial(None))
     quantiles = [row[f"queue_p{percent:02}_ms"] for percent in (5, 25, 50, 75, 95, 99)]
