@@ -318,18 +318,23 @@ def _per_group(measured: Callable[[RunTables], pl.DataFrame]) -> Callable[..., p
 
 
 def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
-    """Return the group's goodput over the seconds that lie within each window, and the harm."""
+    """Return the group's goodput over the intervals that lie within each window, and the harm.
+
+    An interval counts for as long as it is: what is left of a flow at its end may be a few milliseconds.
+    """
     starts = tables.flows.select(*_FLOW, "start_ms")
     seconds = (
         tables.intervals.filter(of_group(group))
         .join(starts, on=_FLOW)
         .with_columns(((pl.col("start_ms") + pl.col("t_ms")) / 1000).alias("end_s"))
-        .select(*_FLOW, "end_s", (pl.col("end_s") - pl.col("seconds")).alias("begin_s"), "goodput_mbps")
+        .with_columns((pl.col("end_s") - pl.col("seconds")).alias("begin_s"))
+        .drop_nulls("goodput_mbps")
     )
+    mbps = (pl.col("goodput_mbps") * pl.col("seconds")).sum() / pl.col("seconds").sum()
     found = tables.trials.select(_KEY)
     for name, window in zip(("first_window_mbps", "second_window_mbps"), windows, strict=True):
         within = (pl.col("begin_s") >= window.from_s) & (pl.col("end_s") <= window.to_s)
-        each = seconds.filter(within).group_by(_FLOW).agg(pl.col("goodput_mbps").mean())
+        each = seconds.filter(within).group_by(_FLOW).agg(mbps.alias("goodput_mbps"))
         found = found.join(
             each.group_by(_KEY).agg(pl.col("goodput_mbps").sum().alias(name)), on=_KEY, how="left"
         )

@@ -145,6 +145,17 @@ def test_harm_is_between_two_windows(trial: MakeTrial) -> None:
     assert row["harm_percent"] == pytest.approx(75)
 
 
+def test_what_is_left_of_a_flow_counts_for_as_long_as_it_is(trial: MakeTrial) -> None:
+    """The last 20 ms of a flow of iperf3, which counts in blocks."""
+    tables = trial()
+    rest = {"t_ms": 19_020, "seconds": 0.02, "goodput_mbps": 52.0}
+    rows = tables.intervals.sort("t_ms").to_dicts()
+    write(tables.folder, "intervals", [*rows, rows[-1] | rest])
+    row = measured(load(tables.folder.parent))
+    whole = [row for row in rows if row["t_ms"] >= 12_000]
+    assert row["second_window_mbps"] == pytest.approx((2 * len(whole) + 52 * 0.02) / (len(whole) + 0.02))
+
+
 def test_tail_and_completion(trial: MakeTrial) -> None:
     row = measured(trial())
     assert row["srtt_p95_ms"] == 20  # the last half second has 40
