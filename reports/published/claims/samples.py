@@ -119,7 +119,7 @@ def samples(
       where samples are farther apart than `FARTHEST_MS` (Jain, Chiu and Hawe, DEC-TR-301, 1984).
     - `srtt_p95_ms`: mean over the flows of the 95 % quantile of the samples of the smoothed RTT.
     - `marks_per_rtt`: mean over the flows of the packets per second that were delivered with a CE mark after
-      the warm-up, by the mean of the smoothed RTT.
+      the warm-up, by the mean of the smoothed RTT; null where the traffic tool does not count them.
     - `alpha_by_window_packets`: mean over the flows of the mean over the samples after the warm-up; null for
       senders without alpha.
     - `outage_retransmits_packets`: what the group's senders sent again between the instants of the first two
@@ -259,7 +259,9 @@ def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFra
 
 
 def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    per_s = pl.col("delivered_ce_packets").sum() / pl.col("seconds").sum()
+    marks = pl.col("delivered_ce_packets")
+    known = marks.is_not_null()  # iperf3 does not report them
+    per_s = pl.when(known.any()).then(marks.sum() / pl.col("seconds").filter(known).sum())
     each = (
         tables.intervals.filter(of_group(group) & ~pl.col("warmup"))
         .join(trials, on=_KEY)

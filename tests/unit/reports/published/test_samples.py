@@ -156,6 +156,16 @@ def test_what_is_left_of_a_flow_counts_for_as_long_as_it_is(trial: MakeTrial) ->
     assert row["second_window_mbps"] == pytest.approx((2 * len(whole) + 52 * 0.02) / (len(whole) + 0.02))
 
 
+@pytest.mark.parametrize(("marks", "per_rtt"), [(50, 50 * 0.02), (0, 0.0), (None, None)])
+def test_marks_are_not_known_of_every_tool(
+    trial: MakeTrial, marks: int | None, per_rtt: float | None
+) -> None:
+    tables = trial()
+    counted = {"srtt_ms": 20.0, "delivered_ce_packets": marks}
+    write(tables.folder, "intervals", [row | counted for row in tables.intervals.to_dicts()])
+    assert measured(load(tables.folder.parent))["marks_per_rtt"] == pytest.approx(per_rtt)
+
+
 def test_tail_and_completion(trial: MakeTrial) -> None:
     row = measured(trial())
     assert row["srtt_p95_ms"] == 20  # the last half second has 40
