@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +53,7 @@ COURSES: Final[Mapping[str, str]] = {
 """Measures of the course of a trial, with their names in tables."""
 
 _Samples = list[tuple[float, float, float, float | None]]
+_Rates = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -61,26 +65,26 @@ class _Course:
         queue: Instant, bytes in the queue, bytes that have left it, and packets dropped so far.
         warmup_s: Length of the warm-up.
         event_s: When its first event took effect; None without one.
-        rates_mbps: Rates of the link before and after it; None where the link has none, as Wi-Fi.
+        rates: Instants and rates of the link from then on, Mbit/s; None where it has none, as Wi-Fi.
     """
 
     seconds: list[tuple[float, float]]
     queue: _Samples
     warmup_s: float
     event_s: float | None
-    rates_mbps: tuple[float | None, float | None]
+    rates: _Rates | None
 
 
 def courses(tables: RunTables, group: str) -> pl.DataFrame:
     """Return a row per valid trial: `cell`, `trial` and the columns `COURSES`, null where they do not apply.
 
-    A queue in ms is its bytes at the link's rate, or, where the link has no rate of its own, at the rate at
-    which bytes left the queue in that time (Little's law). Where a trial has no event, `queue_p05_ms` and the
-    like are its distribution after the warm-up, at the shares `CDF_PERCENT`. The event is the first one of
-    each trial. `settle_ms` is when goodput per second last leaves the band of `SETTLE_WITHIN` around its mean
-    over the last `FINAL_S`; `drain_ms` when the queue, after its peak in the first `PEAK_S`, first stays
-    below `DRAINED_MS` for `DRAINED_S`; without an event, and with a queue that never drains, both are null.
-    Group `all` is all flows.
+    A queue in ms is its bytes at the link's rate at that time, or, where the link has no rate of its own, at
+    the rate at which bytes left the queue in that time (Little's law). Where a trial has no event,
+    `queue_p05_ms` and the like are its distribution after the warm-up, at the shares `CDF_PERCENT`. The event
+    is the first one of each trial. `settle_ms` is when goodput per second last leaves the band of
+    `SETTLE_WITHIN` around its mean over the last `FINAL_S`; `drain_ms` when the queue, after its peak in the
+    first `PEAK_S`, first stays below `DRAINED_MS` for `DRAINED_S`; without an event, and with a queue that
+    never drains, both are null. Group `all` is all flows.
     """
     key = ["cell", "trial"]
     trials = tables.trials.filter(pl.col("status") == "ok")
@@ -125,13 +129,12 @@ def _fullest(queues: pl.DataFrame, key: list[str]) -> pl.DataFrame:
 
 def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None]) -> _Course:
     seconds, queues, changes = own["seconds"], own["queues"], own["changes"]
-    rate = None if trial.get("path.wifi_mcs") is not None else _number(trial["rate_mbps"])
-    event_s, after = None, rate
+    rates = [(-math.inf, _number(trial["rate_mbps"]))]
+    event_s = None
     if changes is not None:
-        first = changes.row(0, named=True)
-        event_s = float(first["t_ms"]) / 1000
-        if first["factor"] == "rate":
-            after = parse_quantity("rate", first["value"]).mbps
+        event_s = float(changes["t_ms"][0]) / 1000
+        for t_ms, value in changes.filter(factor="rate").select("t_ms", "value").rows():
+            rates.append((t_ms / 1000, parse_quantity("rate", value).mbps))
     return _Course(
         seconds=[] if seconds is None else seconds.select("end_s", "goodput_mbps").rows(),
         queue=[]
@@ -141,7 +144,7 @@ def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None])
         .rows(),
         warmup_s=_number(trial["warmup_s"]),
         event_s=event_s,
-        rates_mbps=(rate, after),
+        rates=None if trial.get("path.wifi_mcs") is not None else rates,
     )
 
 
@@ -150,8 +153,8 @@ def _number(value: object) -> float:
 
 
 def _measured(course: _Course) -> dict[str, float | None]:
-    before, after = course.rates_mbps
-    whole = _ms([one for one in course.queue if one[0] > course.warmup_s], before)
+    rates = course.rates
+    whole = _ms([one for one in course.queue if one[0] > course.warmup_s], rates)
     found: dict[str, float | None] = dict.fromkeys(COURSES)
     found["queue_drops_packets"] = course.queue[-1][3] if course.queue else None
     if course.event_s is None:
@@ -159,12 +162,12 @@ def _measured(course: _Course) -> dict[str, float | None]:
     event_s, first_s = course.event_s, max(course.warmup_s, FIRST_S)
     earlier = [one for one in course.queue if first_s < one[0] <= event_s]
     later = [one for one in course.queue if one[0] > event_s]
-    shown = list(zip([t_s for t_s, *_ in later], _ms(later, after), strict=True))
+    shown = list(zip([t_s for t_s, *_ in later], _ms(later, rates), strict=True))
     last = [mbps for end_s, mbps in course.seconds if end_s > event_s + 1]
     return found | {
         "before_mbps": _mean([mbps for end_s, mbps in course.seconds if first_s < end_s <= event_s]),
         "after_mbps": _mean(last),
-        "queue_before_ms": _mean(_ms(earlier, before)),
+        "queue_before_ms": _mean(_ms(earlier, rates)),
         "queue_after_ms": _mean([ms for _, ms in shown]),
         "settle_ms": _settle_ms(course.seconds, event_s),
         "drain_ms": _drain_ms(shown, event_s),
@@ -185,13 +188,17 @@ def _mean(values: list[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def _ms(samples: _Samples, rate_mbps: float | None) -> list[float]:
+def _ms(samples: _Samples, rates: _Rates | None) -> list[float]:
     """Return the queue of each sample in ms."""
-    if rate_mbps is None:
+    if rates is None:
         if len(samples) < 2:
             return []
-        rate_mbps = (samples[-1][2] - samples[0][2]) * 8 / 1e6 / (samples[-1][0] - samples[0][0])
-    return [backlog * 8 / 1000 / rate_mbps for _, backlog, *_ in samples] if rate_mbps else []
+        left_mbps = (samples[-1][2] - samples[0][2]) * 8 / 1e6 / (samples[-1][0] - samples[0][0])
+        rates = [(-math.inf, left_mbps)]
+        if not left_mbps:
+            return []
+    at = [bisect_right(rates, t_s, key=itemgetter(0)) - 1 for t_s, *_ in samples]
+    return [backlog * 8 / 1000 / rates[place][1] for place, (_, backlog, *_) in zip(at, samples, strict=True)]
 
 
 def _settle_ms(seconds: list[tuple[float, float]], event_s: float) -> float | None:

@@ -120,6 +120,20 @@ def test_seconds_are_those_of_each_flow(trial: MakeTrial) -> None:
     assert row["settle_ms"] == pytest.approx(exact["settle_ms"], abs=3)
 
 
+def test_a_queue_is_in_time_at_the_rate_of_each_instant(trial: MakeTrial) -> None:
+    """The RTT changes with the rate, and is made first; 10 s later the rate is as before."""
+    tables = trial()
+    rate = tables.events.row(0, named=True)
+    rtt = rate | {"factor": "rtt", "node": "delay", "port": "", "value": "20ms", "t_ms": rate["t_ms"] - 0.01}
+    back = rate | {"event": "back", "value": "10mbit", "at_ms": 30e3, "t_ms": 30e3}
+    write(tables.folder, "events", [rate, rtt, back])
+    row = measured(load(tables.folder.parent))
+    assert row["queue_before_ms"] == pytest.approx(2)
+    assert row["peak_ms"] == pytest.approx(80)
+    slow = [4 * backlog(t_ms) / 2 for t_ms in range(20_010, 30_000, 20)]
+    assert row["queue_after_ms"] == pytest.approx((sum(slow) * 2 + 500 * 1) / 1000, rel=0.01)
+
+
 def test_a_trial_without_events_has_its_queue_only(trial: MakeTrial) -> None:
     row = measured(trial(None))
     quantiles = [row[f"queue_p{percent:02}_ms"] for percent in (5, 25, 50, 75, 95, 99)]
