@@ -21,6 +21,7 @@ import polars as pl
 
 from collectors.collector import BadRawError, raw_bytes
 from collectors.pcap import TCP, UDP, find_capture, read_capture
+from collectors.reader import Reader
 from collectors.sockets import socket_rows
 from l4sbench.disk.plain import is_plain
 from l4sbench.traffic import kind_of_send
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from l4sbench.program import Program
+    from l4sbench.program import FlowRun, Program
     from l4sbench.program.trial import EndedTrial
     from l4sbench.traffic.send import Transport
 
@@ -136,9 +137,10 @@ def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
     rows = []
     for node, program in trial.programs.items():
         for run in program.flows:
-            if run.seconds * 1e3 <= warmup_ms:  # runs of earlier versions may have such flows
+            lasted_ms = _lasted_s(trial, node, run) * 1e3
+            if lasted_ms <= warmup_ms:
                 continue
-            span = (run.start.ms + warmup_ms, run.start.ms + run.seconds * 1e3)
+            span = (run.start.ms + warmup_ms, run.start.ms + lasted_ms)
             of_flow = (pl.col("flow") == run.flow) & pl.col("t_ms").is_between(*span)
             own = (pl.col("node") == node) & (pl.col("side") == "sender")
             rtt_ms = samples.filter(of_flow & own)["srtt_ms"].mean()
@@ -147,6 +149,14 @@ def parse_packet_flows(trial: EndedTrial) -> pl.DataFrame | None:
                 | _measures(capture, run.flow, span, rtt_ms if isinstance(rtt_ms, float) else None)
             )
     return pl.DataFrame(rows, infer_schema_length=None) if rows else None
+
+
+def _lasted_s(trial: EndedTrial, node: str, run: FlowRun) -> float:
+    """Return how long a flow sent: as planned, or until its last byte had been delivered."""
+    if run.bytes is None:
+        return run.seconds
+    sender = Reader().read(trial.programs, trial.raw, run, node).sender
+    return run.seconds if sender is None else min(sender.seconds, run.seconds)
 
 
 def _measures(

@@ -317,7 +317,7 @@ class PacketFlowsTable(OfTrial):
 
     Lengths are those of IP packets. Counts, lengths and retransmissions are measured where packets arrive at
     the bottleneck's queue; gaps and throughput where they leave it. Packets with payload include the SYNs of
-    `send: syn-flood`.
+    `send: syn-flood`. Flows that end within the warm-up, having delivered their `bytes`, have no row.
     """
 
     flow = text("id of the flow", key=True)

@@ -240,6 +240,26 @@ def test_a_flow_that_ends_within_the_warmup_has_no_row(trial: CapturedTrial, sec
     assert set(flows_of(late.having(warmup="1s", duration="2s"))) == {"l4s-0"}
 
 
+@pytest.mark.parametrize(("ended_s", "seconds"), [(2.5, 1.5), (0.9, None)])
+def test_a_flow_whose_bytes_have_arrived_is_over(
+    trial: CapturedTrial, ended_s: float, seconds: float | None
+) -> None:
+    """All measures end with it: its lifetime goes on, and nothing is sent."""
+    path = trial.raw / "tx-classic" / "flow-classic-0.sender.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": ended_s}))
+    program = trial.programs["tx-classic"]
+    sized = replace(program, flows=tuple(replace(run, bytes=100_000) for run in program.flows))
+    late = replace(trial, programs={**trial.programs, "tx-classic": sized}).having(warmup="1s", duration="2s")
+    row = flows_of(late).get("classic-0", {"seconds": None})
+    assert row["seconds"] == (seconds and pytest.approx(seconds))
+    if seconds:
+        start_ms = runs(late)["classic-0"].start.ms
+        measured = pl.col("t_ms").is_between(start_ms + 1000, start_ms + ended_s * 1000)
+        own = packets_of(late).filter((pl.col("flow") == "classic-0") & measured)
+        assert row["data_packets"] == own.height
+        assert row["packets_per_rtt"] == pytest.approx(own.height * row["rtt_mean_ms"] / (seconds * 1e3))
+
+
 def test_without_captures_there_are_no_packets(captured: Load) -> None:
     ended = captured("lean-dualpi2").ended
     assert parse_packets(ended) is None
