@@ -23,7 +23,7 @@ from l4sbench.tables import columns
 from reports.render.words import GLYPHS, limit_text, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
-from reports.result.load import COUNTED, joined, sum_of_all
+from reports.result.load import COUNTED, goodput_of_all, joined
 from reports.result.measured import FRAME_DELAY, FRAME_MEDIAN, FREEZES, own_numbers
 from reports.result.metrics import START_S
 from reports.result.stats import Estimate
@@ -364,7 +364,7 @@ def _groups(tables: RunTables) -> tuple[list[str], dict[tuple[str, int], list[li
     per_group = tables.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
         pl.col("cc").first(),
         pl.len().alias("flows"),
-        sum_of_all("goodput_mbps"),
+        goodput_of_all("goodput_mbps"),
         pl.col("srtt_minus_base_ms").filter(COUNTED).mean(),
         *[pl.col(f"srtt_{quantile}_ms").max() for quantile in ("p50", "p95", "p99")],
         (pl.col("delivered_ce_packets").sum() / pl.col("delivered_packets").sum() * 100).alias("ce_percent"),

@@ -45,8 +45,9 @@ def cell_metrics(
     `sojourn_<quantile>_ms`, queuing delay per packet where packets were captured; `srtt_<quantile>_ms`, the
     smoothed RTT, base RTT included, which is not queuing delay. Quantiles are of all samples of the cell's
     trials together. `delay_first_5s_ms` and `delay_after_5s_ms` part the delay into start-up and the rest.
-    Null: the cell has no such group, its packets were not captured, or there are too few samples. Of flows
-    that are left out there are no samples, and their goodput is the mean of their group's others.
+    Null: the cell has no such group, its packets were not captured, there are too few samples, or a goodput
+    is not known, as of a flow that was over before the warm-up was. Of flows that are left out there are no
+    samples, and their goodput is the mean of their group's others.
 
     `started` is what `starts` returns of these tables, if the caller has it.
     """
@@ -142,17 +143,18 @@ def _shares(tables: RunTables, l4s: str, classic: str, value: str) -> pl.DataFra
     )
     rows: list[dict[str, object]] = []
     for cell, _, groups, goodputs, counted, bulk in trials.iter_rows():
+        fair = [mbps for mbps, *both in zip(goodputs, counted, bulk, strict=True) if all(both)]
+        known = None not in fair
         got = [mbps or 0.0 for mbps in goodputs]
-        fair = [mbps for mbps, *both in zip(got, counted, bulk, strict=True) if all(both)]
         row: dict[str, object] = {
             "cell": cell,
             "flows": sum(bulk),
-            "utilisation": utilisation(got, rates[cell]),
-            "jain": jain(fair),
+            "utilisation": utilisation(got, rates[cell]) if known else None,
+            "jain": jain(fair) if known else None,
         }
         for name, group in (("l4s", l4s), ("classic", classic)):
-            own = [mbps for whose, mbps in zip(groups, got, strict=True) if whose == group]
-            row |= {name: sum(own) if own else None, f"{name}_flows": len(own)}
+            own = [mbps for whose, mbps in zip(groups, goodputs, strict=True) if whose == group]
+            row |= {name: sum(own) if own and None not in own else None, f"{name}_flows": len(own)}
         rows.append(row)
     whole = dict.fromkeys(("flows", "l4s_flows", "classic_flows"), pl.Int64())
     real = dict.fromkeys(("jain", "utilisation", "l4s", "classic"), pl.Float64())

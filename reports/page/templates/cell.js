@@ -150,7 +150,7 @@ function groupsOf(trial) {
 function shareOf(cell, trial) {
   const own = groupsOf(trial).find((group) => group.group === data().groups[0]);
   const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
-  return trial.status === "ok" && own?.goodput_mbps !== undefined && rate ? (own.goodput_mbps / rate) * 100 : null;
+  return trial.status === "ok" && typeof own?.goodput_mbps === "number" && rate ? (own.goodput_mbps / rate) * 100 : null;
 }
 
 const GROUP_NUMBERS = [

@@ -15,7 +15,7 @@ from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, samples
 from reports.published.claims.selections import names_asked, of_group, quotient
-from reports.result.load import COUNTED, with_means_of_others
+from reports.result.load import BULK, COUNTED, with_means_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -110,11 +110,12 @@ def measures(
     `jain_all` the same over the flows of all groups. Flows that are left out count in sums of goodput with
     the mean of their group's others, and otherwise only in `accecn_percent` and in counts of captured
     packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups; like all quotients they are
-    null for 0 of 0, and infinite for more of 0. `completed_ms` is null where any flow's bytes had not all
-    arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group `all` is all flows. The
-    samples of each trial are read only for measures that are `asked` for: the columns `COURSES`, `SAMPLES`,
-    `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the measures
-    that compare them.
+    null for 0 of 0, and infinite for more of 0. Goodputs and what is made of them are null where that of a
+    bulk flow is not known, as of one that was over before the warm-up was. `completed_ms` is null where any
+    flow's bytes had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group
+    `all` is all flows. The samples of each trial are read only for measures that are `asked` for: the columns
+    `COURSES`, `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a
+    trial for the measures that compare them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
@@ -124,12 +125,14 @@ def measures(
     mine = of_group(group)
     all_flows = tables.flows.with_columns(map(with_means_of_others, ("goodput_mbps", "arrived_mbps")))
     every = all_flows.group_by(own).agg(
-        pl.len().alias("all_flows"), _jain(counted).alias("jain_all"), goodput.sum().alias("all_mbps")
+        pl.len().alias("all_flows"),
+        _known(_jain(counted)).alias("jain_all"),
+        _known(goodput.sum()).alias("all_mbps"),
     )
     others = (
         all_flows.filter(~mine)
         .group_by(own)
-        .agg(counted.mean().alias("other_mean_mbps"), goodput.sum().alias("other_mbps"))
+        .agg(_known(counted.mean()).alias("other_mean_mbps"), _known(goodput.sum()).alias("other_mbps"))
     )
     joined = (
         trials.join(_totals(all_flows.filter(mine)), on=own)
@@ -172,9 +175,9 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
     )
     return flows.group_by("cell", "trial", maintain_order=True).agg(
         pl.len().alias("flows"),
-        goodput.sum(),
-        counted.mean().alias("mean_mbps"),
-        _jain(counted).alias("jain"),
+        _known(goodput.sum()),
+        _known(counted.mean()).alias("mean_mbps"),
+        _known(_jain(counted)).alias("jain"),
         retransmits.sum().alias("tcp_retransmits_packets"),
         (quotient(retransmits.sum(), delivered.sum()) * 100).alias("tcp_retransmits_percent"),
         pl.when(arrived.null_count() == 0).then(arrived.sum()),
@@ -184,8 +187,14 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _known(value: pl.Expr) -> pl.Expr:
+    """Return a value of flows' goodputs; null where one that sends bulk has none, which is not zero."""
+    mbps = pl.col("goodput_mbps")
+    return pl.when((mbps.filter(BULK).null_count() == 0) & (mbps.count() > 0)).then(value)
+
+
 def _jain(values: pl.Expr) -> pl.Expr:
-    return quotient(values.sum() ** 2, values.len() * (values**2).sum())
+    return quotient(values.sum() ** 2, values.count() * (values**2).sum())
 
 
 def _packets(tables: RunTables, mine: pl.Expr) -> pl.DataFrame:

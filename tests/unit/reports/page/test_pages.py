@@ -29,6 +29,7 @@ from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
 from tests.browser import runs
+from tests.unit.reports import conftest as rows
 
 HEADING = Heading("small", "about")
 
@@ -99,6 +100,20 @@ def test_what_is_embedded(small: RunTables) -> None:
     seeds = {number for _, _, *numbers in trial["hosts"] for number in numbers}
     assert readings.count(" seed \x1d") >= 2
     assert all(re.fullmatch("[0-9]{9,}", seed) for seed in seeds), "as text, so that no digit is lost"
+
+
+def test_what_is_not_known_of_a_group_is_not_zero(make: Callable[[Any], RunTables]) -> None:
+    """A flow with few bytes was over before the warm-up was."""
+    tables = make([{"aqm": "fifo", "l4s": [60], "classic": [30]}])
+    flows = [
+        row | ({"goodput_mbps": None} if row["group"] == "classic" else {}) for row in tables.flows.to_dicts()
+    ]
+    for name, own in (("flows", flows), ("programs", []), ("hosts", [])):
+        rows.write(tables.folder, name, own)
+    data = embedded(text_of(load(tables.folder)))
+    (trial,) = (dict(zip(data["trial_columns"], row, strict=False)) for row in data["cells"][0]["trials"])
+    groups = [dict(zip(data["group_columns"], row, strict=True)) for row in trial["groups"]]
+    assert {group["group"]: group["goodput_mbps"] for group in groups} == {"l4s": 60, "classic": None}
 
 
 def test_beside_published_results(make: Callable[[Any], RunTables]) -> None:

@@ -124,6 +124,21 @@ def test_nothing_over_nothing_is_no_ratio(run: MakeRun) -> None:
     assert check(run(again={"log": 1}), study(**claim)).findings[0].outcome == ClaimOutcome.NOT_SEEN
 
 
+def test_a_goodput_that_is_not_known_is_not_zero(run: MakeRun) -> None:
+    """A flow with few bytes was over before the warm-up was."""
+    tables = run()
+    flows = [
+        row | {"goodput_mbps": None if row["flow"] == "l4s-1" else 3.0} for row in tables.flows.to_dicts()
+    ]
+    write(tables.folder, "flows", flows)
+    tables = RunTables(tables.folder)
+    names = ["goodput_mbps", "normalised_goodput", "jain", "jain_all", "utilisation_percent"]
+    assert set(measures(tables).select(names).row(0)) == {None}
+    write(tables.folder, "flows", [*flows[::2], *(row | {"send": "flent"} for row in flows[1::2])])
+    row = measures(RunTables(tables.folder)).row(0, named=True)
+    assert (row["goodput_mbps"], row["jain"], row["utilisation_percent"]) == (3, 1, 30)
+
+
 def test_nothing_of_nothing_has_no_number(run: MakeRun) -> None:
     tables = run(goodputs=(0.0, 0.0))
     other = {"group": "classic", "flow": "classic-0", "retransmits_packets": 0, "delivered_packets": 0}

@@ -62,6 +62,14 @@ def test_fairness_is_among_the_flows_that_send_as_fast_as_they_can(make: Make) -
     assert row["jain"] == jain([30, 20])
 
 
+def test_a_goodput_that_is_not_known_is_not_zero(make: Make) -> None:
+    """A flow with few bytes was over before the warm-up was."""
+    flows = [flow("l4s-0", 30), flow("classic-0", 20) | {"goodput_mbps": None}]
+    (row,) = cell_metrics(tables_of(make, flows, [])).to_dicts()
+    assert row["flows"] == 2
+    assert row["jain"] is row["utilisation"] is row["ratio"] is None
+
+
 def test_flows_that_are_left_out_have_no_samples_and_the_goodput_of_the_others(make: Make) -> None:
     """One of 20 L4S flows ends early in the first of two trials; all others get 2 Mbit/s with 10 ms."""
     flows, sockets = [], []
