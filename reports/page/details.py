@@ -23,7 +23,7 @@ from l4sbench.tables import columns
 from reports.render.words import GLYPHS, limit_text, side_text, why_unsure
 from reports.result.cells import GroupResult, factors_of, groups_of
 from reports.result.labels import BUFFER, Label
-from reports.result.load import COUNTED, goodput_of_all, joined
+from reports.result.load import COUNTED, goodput_of_all, joined, sum_of_known
 from reports.result.measured import FRAME_DELAY, FRAME_MEDIAN, FREEZES, own_numbers
 from reports.result.metrics import START_S
 from reports.result.stats import Estimate
@@ -368,7 +368,7 @@ def _groups(tables: RunTables) -> tuple[list[str], dict[tuple[str, int], list[li
         pl.col("srtt_minus_base_ms").filter(COUNTED).mean(),
         *[pl.col(f"srtt_{quantile}_ms").max() for quantile in ("p50", "p95", "p99")],
         (pl.col("delivered_ce_packets").sum() / pl.col("delivered_packets").sum() * 100).alias("ce_percent"),
-        pl.col("retransmits_packets").sum(),
+        sum_of_known("retransmits_packets"),
         pl.col("ecn").unique(maintain_order=True).drop_nulls().str.join(", "),
     )
     found: dict[tuple[str, int], list[list[object]]] = {}

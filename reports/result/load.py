@@ -65,6 +65,11 @@ def goodput_of_all(name: str) -> pl.Expr:
     return pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
 
 
+def sum_of_known(name: str) -> pl.Expr:
+    """Return the sum of a count over flows; null where none of them has it, as of what TCP does not send."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
+
+
 def with_means_of_others(name: str) -> pl.Expr:
     """Return a column of table `flows`, with the mean of its group's others for a flow that is left out."""
     others = pl.col(name).filter(COUNTED).mean().over("cell", "trial", "group")

@@ -112,10 +112,11 @@ def measures(
     packets. `ratio_per_flow` and `ratio_of_sums` are null without other groups; like all quotients they are
     null for 0 of 0, and infinite for more of 0. Goodputs and what is made of them are null where that of a
     bulk flow is not known, as of one that was over before the warm-up was. `completed_ms` is null where any
-    flow's bytes had not all arrived, `arrived_mbps` of TCP. `utilisation_percent` is of all groups. Group
-    `all` is all flows. The samples of each trial are read only for measures that are `asked` for: the columns
-    `COURSES`, `SAMPLES`, `FIELDS`, `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a
-    trial for the measures that compare them.
+    flow's bytes had not all arrived, `arrived_mbps` of TCP, and `tcp_retransmits_*` where TCP does not send
+    or has many connections. `utilisation_percent` is of all groups. Group `all` is all flows. The samples of
+    each trial are read only for measures that are `asked` for: the columns `COURSES`, `SAMPLES`, `FIELDS`,
+    `BURSTS` and `LOSSES` are null otherwise. `windows` are two parts of a trial for the measures that compare
+    them.
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
@@ -173,13 +174,14 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
             "delivered_packets",
         )
     )
+    of_tcp = delivered.filter(retransmits.is_not_null())  # receivers of paced flows count, too
     return flows.group_by("cell", "trial", maintain_order=True).agg(
         pl.len().alias("flows"),
         _known(goodput.sum()),
         _known(counted.mean()).alias("mean_mbps"),
         _known(_jain(counted)).alias("jain"),
-        retransmits.sum().alias("tcp_retransmits_packets"),
-        (quotient(retransmits.sum(), delivered.sum()) * 100).alias("tcp_retransmits_percent"),
+        pl.when(retransmits.count() > 0).then(retransmits.sum()).alias("tcp_retransmits_packets"),
+        (quotient(retransmits.sum(), of_tcp.sum()) * 100).alias("tcp_retransmits_percent"),
         pl.when(arrived.null_count() == 0).then(arrived.sum()),
         ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
         delay.mean(),

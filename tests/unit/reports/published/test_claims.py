@@ -139,6 +139,24 @@ def test_a_goodput_that_is_not_known_is_not_zero(run: MakeRun) -> None:
     assert (row["goodput_mbps"], row["jain"], row["utilisation_percent"]) == (3, 1, 30)
 
 
+def test_only_tcp_sends_again_as_it_counts(run: MakeRun) -> None:
+    """Paced flows, and many connections, have no such count, though receivers of the former count packets."""
+    tables = run()
+    counts = {"l4s": (10, 1000), "paced": (None, 3000), "mice": (None, None)}
+    flows = [
+        row
+        | {"group": group, "flow": f"{group}-0", "send": "bulk" if group == "l4s" else "paced"}
+        | {"retransmits_packets": again, "delivered_packets": delivered}
+        for row in tables.flows.filter(flow="l4s-0").to_dicts()
+        for group, (again, delivered) in counts.items()
+    ]
+    write(tables.folder, "flows", flows)
+    tables = RunTables(tables.folder)
+    names = ["tcp_retransmits_packets", "tcp_retransmits_percent"]
+    found = {group: measures(tables, group).select(names).row(0) for group in (*counts, "all")}
+    assert found == {"l4s": (10, 1), "paced": (None, None), "mice": (None, None), "all": (10, 1)}
+
+
 def test_nothing_of_nothing_has_no_number(run: MakeRun) -> None:
     tables = run(goodputs=(0.0, 0.0))
     other = {"group": "classic", "flow": "classic-0", "retransmits_packets": 0, "delivered_packets": 0}
