@@ -249,7 +249,10 @@ def _columns(exports: tuple[Exports, ...]) -> list[pl.Expr]:
             for name, source in _TIMES.items()
         ],
         *[
-            pl.when(pl.col(source) < _UNPACED).then(pl.col(source) * 8 / 1e6).alias(name)
+            # tcpi_delivery_rate is 0 until a first sample, and at receivers
+            pl.when(pl.col(source).is_between(0, _UNPACED, closed="none"))
+            .then(pl.col(source) * 8 / 1e6)
+            .alias(name)
             for name, source in _RATES.items()
         ],
         pl.when(pl.col("snd_ssthresh") < _INFINITE_SSTHRESH)

@@ -225,7 +225,7 @@ class SocketsTable(OfTrial):
     mss_bytes = count("segment size when sending", "bytes", null=True)
     inflight_packets = count("segments not acknowledged", "packets", null=True)
     pacing_mbps = real("pacing rate; null while unlimited", "Mbit/s")
-    delivery_mbps = real("newest delivery rate sample", "Mbit/s")
+    delivery_mbps = real("newest delivery rate sample; null before the first", "Mbit/s")
     delivered_packets = count("segments delivered so far", "packets", null=True)
     delivered_ce_packets = count("of these, with a CE mark", "packets", null=True)
     received_ce_packets = count("packets with a CE mark that arrived here (AccECN)", "packets", null=True)

@@ -62,6 +62,8 @@ def test_no_round_trip_is_sampled_while_connecting(captured: Load, cases: Path) 
     of_rtt = found.select("state", "srtt_ms", "rttvar_ms", "min_rtt_ms").rows()
     assert of_rtt[:2] == [("SYN-SENT", None, None, None)] * 2
     assert of_rtt[2] == ("ESTAB", 1200, 600, 1200)
+    assert found["delivery_mbps"].null_count() == 4, "the first sample came after 2.3 s"
+    assert (found["delivery_mbps"].drop_nulls() > 0).all()
 
 
 def test_rows_are_in_order_and_unique(captured: Load) -> None:
