@@ -19,6 +19,8 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.facts.factors import COLUMN_ENDS, name_of
+from l4sbench.tables import empty
+from l4sbench.text.units import parse_quantity
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.programs import LOGGED, of_programs
@@ -175,7 +177,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
     }
     by_trial = (
         _ByTrial(_flows(sockets, programs)),
-        _ByTrial(_queue(_samples(tables, "queues", frame, columns))),
+        _ByTrial(_queue(_samples(tables, "queues", frame, columns), _rates(tables, frame))),
     )
     panels = _panels(wanted, sockets)
     for at, own in _logged(programs):
@@ -435,14 +437,28 @@ _MEASURES: Final[tuple[tuple[str, str, str, list[int]], ...]] = (
 """Columns with the delay of a queue; their names, colours and dashes, seen on white and on a dark page."""
 
 
-def _queue(queues: pl.DataFrame) -> pl.DataFrame:
+def _rates(tables: RunTables, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return `at`, `t_ms` and `changed_mbps` of events that change the link's rate, in order of time."""
+    try:
+        changes = tables.scan("events").filter(factor="rate")
+    except InputError:  # older tables
+        changes = empty("events").lazy()
+    trials = spans.select("at", "cell", "trial").lazy()
+    own = changes.join(trials, on=["cell", "trial"]).select("at", "t_ms", "value").drop_nulls().collect()
+    mbps = [parse_quantity("rate", value).mbps for value in own["value"]]
+    return own.select("at", "t_ms", pl.Series("changed_mbps", mbps, pl.Float64)).sort("t_ms")
+
+
+def _queue(queues: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     """Return the bottlenecks' delays: as the queue reports them, else its backlog over the link's rate."""
     queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
     place = ["at", *_PLACE]
     fullest = queues.group_by(place).agg(pl.col("backlog_bytes").max()).sort("at", "backlog_bytes", *_PLACE)
-    own = queues.join(fullest.unique("at", keep="last").select(place), on=place, how="semi").with_columns(
-        (pl.col("backlog_bytes") * 8 / pl.col("rate_mbps") / 1000).alias(_BACKLOG)
-    )
+    own = queues.join(fullest.unique("at", keep="last").select(place), on=place, how="semi")
+    own = own.with_columns(pl.col("t_ms").cast(pl.Float64)).sort("t_ms", maintain_order=True)
+    own = own.join_asof(rates, on="t_ms", by="at", check_sortedness=False)
+    rate_mbps = pl.coalesce("changed_mbps", "rate_mbps")
+    own = own.with_columns((pl.col("backlog_bytes") * 8 / rate_mbps / 1000).alias(_BACKLOG))
     known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name, *_ in _MEASURES)
     shown: dict[str, list[int]] = {name: [] for name, *_ in _MEASURES}
     for at, *there in known.iter_rows():

@@ -86,6 +86,22 @@ def test_samples_that_are_not_binned_stand_as_they_are(real: RunTables) -> None:
     assert set(series.queue["queue"]) == {"delay of the L4S queue", "delay of the classic queue"}
 
 
+def test_a_backlog_is_in_time_at_the_rate_of_each_instant(make: Make) -> None:
+    """Of 10,000 bytes at 10 Mbit/s, and from 2.5 s on at 2.5."""
+    tables = make([{"aqm": "fifo", "rate_mbps": 10.0, "duration_s": 5.0, "l4s": [1], "classic": [1]}])
+    key = {"cell": tables.trials["cell"][0], "trial": 1}
+    samples = [key | {"t_ms": t_ms} for t_ms in range(500, 5001, 500)]
+    socket = {"node": "rx", "flow": "l4s-0", "group": "l4s", "side": "receiver", "received_bytes": 0}
+    queue = {"node": "router", "network": "net-rx", "handle": "3:", "kind": "pfifo", "backlog_bytes": 10_000}
+    change = {"event": "step", "node": "router", "port": "net-rx", "factor": "rate", "value": "2500kbit"}
+    write(tables.folder, "sockets", [row | socket for row in samples])
+    write(tables.folder, "queues", [row | queue for row in samples])
+    write(tables.folder, "events", [key | change | {"at_ms": 2500.0, "t_ms": 2500.02}])
+    tables = RunTables(tables.folder)
+    drawn = trial_series(tables, key["cell"], 1).queue
+    assert drawn["delay_ms"].to_list() == pytest.approx([8.0] * 5 + [32.0] * 5)
+
+
 def test_fewer_points_are_wider_bins(real: RunTables) -> None:
     cell = cell_of(real, "dualpi2")
     series = trial_series(real, cell, 1, points=3)
