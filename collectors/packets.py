@@ -300,6 +300,22 @@ def wrapped(step: pl.Expr, bits: int) -> pl.Expr:
     return (step + half) % (2 * half) - half
 
 
+_ID_BITS: Final = 16
+_PAUSE_MS: Final = 10_000.0
+"""No packet overtakes one from so long ago. In a pause the timestamps that stand for IPv6's identification
+may go on by more than half of their range."""
+_STEP: Final = wrapped(pl.col("ip_id").cast(pl.Int64).diff().fill_null(0), _ID_BITS)
+_PAUSED: Final = pl.col("t_ms").diff() > _PAUSE_MS
+_SENT: Final = (
+    pl.when((pl.col("ip_id") == 0).all())
+    .then(pl.int_range(pl.len()))
+    .otherwise(pl.when(_PAUSED).then(_STEP % 2**_ID_BITS).otherwise(_STEP).cum_sum())
+    .alias("sent")
+)
+"""A connection's packets in the order of sending: their identification, without its wraps. Where packets have
+none it is the order of arrival. Timestamps of packets that were sent together may be equal."""
+
+
 def _variation(left: pl.DataFrame, span: tuple[float, float]) -> float | None:
     """Coefficient of variation, standard deviation over mean, of bytes per whole bin of `span`."""
     count = int((span[1] - span[0]) / 1e3 / BIN_S + 1e-9)
@@ -498,8 +514,9 @@ def _counted(data: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
 def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
     """Return the packets of one flow, in order, with the columns that depend on the order.
 
-    A packet is a retransmission when it begins before the highest byte of its connection seen so far. It is
-    lost when it never left the queue although a later packet did.
+    A packet is a retransmission when it begins before the highest byte that its connection had sent; what was
+    sent before it is told by the identification, as packets overtake others on paths that reorder. It is lost
+    when it never left the queue although a later packet did.
     """
     of_tcp = own.height > 0 and own["protocol"][0] == TCP and not own["flood"][0]
     if not of_tcp:
@@ -518,22 +535,33 @@ def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sent_again(own: pl.DataFrame) -> NDArray[np.bool_]:
-    """Return which packets of a connection begin before its highest byte so far."""
+    """Return which packets of a connection begin before the highest byte that it had sent."""
     sequence = own["seq"].to_numpy()
     # sequence numbers wrap at 2^32; no packet is 2^31 bytes from the one before
     steps = np.diff(sequence, prepend=sequence[:1]).view(np.int32).astype(np.int64)
     begin = np.cumsum(steps)
     end = begin + own["payload_bytes"].to_numpy()
+    number = own.select(_SENT)["sent"].to_numpy()
+    in_order = (number[1:] > number[:-1]).all()  # the usual case
+    order = np.arange(len(begin)) if in_order else np.lexsort((begin, number))
+    begin, end = begin[order], end[order]
     highest = np.maximum.accumulate(end) if len(end) else end
-    return np.concatenate([[False], begin[1:] < highest[:-1]])[: len(begin)]
+    again = np.zeros(len(begin), np.bool_)
+    again[order[1:]] = begin[1:] < highest[:-1]
+    return again
 
 
 def _sent_again_by_connection(own: pl.DataFrame) -> pl.Series:
     """Return the same for a flow of many connections."""
     key = ["src_port", "connection"]
     steps = wrapped(pl.col("seq").cast(pl.Int64).diff().fill_null(0), 32)
-    ends = own.with_columns(steps.cum_sum().over(key).alias("begin")).with_columns(
+    begin = steps.cum_sum().over(key).alias("begin")
+    ends = own.with_columns(begin, _SENT.over(key)).with_columns(
         (pl.col("begin") + pl.col("payload_bytes").cast(pl.Int64)).alias("end")
     )
+    in_order = ends.select((pl.col("sent").diff() > 0).all().over(key).all()).item()  # the usual case
+    ends = ends.with_row_index("at")
+    ends = ends if in_order else ends.sort(*key, "sent", "begin")
     highest = pl.col("end").cum_max().shift(1).over(key)
-    return ends.select((pl.col("begin") < highest).fill_null(value=False).alias("retransmit"))["retransmit"]
+    again = (pl.col("begin") < highest).fill_null(value=False).alias("retransmit")
+    return ends.with_columns(again).sort("at")["retransmit"]

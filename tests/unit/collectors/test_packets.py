@@ -303,6 +303,34 @@ def test_sequence_numbers_wrap(trial: CapturedTrial) -> None:
     assert after.equals(before)
 
 
+@pytest.mark.parametrize("case", [CASE, "captured-sends"])
+@pytest.mark.parametrize("bits", [0xFFFF, 0xFFFE])
+def test_packets_that_overtake_others_are_not_sent_again(captured: Load, case: str, bits: int) -> None:
+    """Every second packet arrives before the one that was sent before it.
+
+    With fewer bits neighbours have the same identification, as those of IPv6 have the same timestamp.
+    """
+    trial = captured(case)
+    before = {flow: row["retransmits_packets"] for flow, row in flows_of(trial).items()}
+    assert sum(before.values()) > 0
+    for network in ("net-mid", "net-rx"):
+        path = trial.raw / "router" / f"{network}.pcap.gz"
+        data = bytearray(gzip.decompress(path.read_bytes()))
+        records, at = [], 24
+        while at < len(data):
+            (length,) = struct.unpack_from("<I", data, at + 8)
+            (identification,) = struct.unpack_from(">H", data, at + 34)
+            struct.pack_into(">H", data, at + 34, identification & bits)
+            records.append((data[at : at + 8], data[at + 8 : at + 16 + length]))
+            at += 16 + length
+        last = len(records) - 1
+        other = [min(at ^ 1, last) if network == "net-mid" else at for at in range(len(records))]
+        swapped = (time + records[at][1] for (time, _), at in zip(records, other, strict=True))
+        path.write_bytes(gzip.compress(data[:24] + b"".join(swapped)))
+    after = {flow: row["retransmits_packets"] for flow, row in flows_of(trial).items()}
+    assert after == before
+
+
 def test_a_trial_without_its_captures_is_invalid(trial: CapturedTrial) -> None:
     assert trial.faults() == []
     said = trial.raw / "router" / "net-mid.pcap.stderr"
