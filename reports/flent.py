@@ -218,7 +218,7 @@ class _Trial:
             "HOST": str(self.flows["receiver"][0]),
             "HOSTS": sorted(set(map(str, self.flows["receiver"]))),
             "LOCAL_HOST": ", ".join(sorted(set(map(str, self.flows["sender"])))),
-            "IP_VERSION": 4,
+            "IP_VERSION": 6 if trial.get("family") == "ipv6" else 4,
             "FLENT_VERSION": f"l4sbench {origin.version}",
             "KERNEL_NAME": "Linux",
             "KERNEL_RELEASE": str(trial["kernels"] or ""),

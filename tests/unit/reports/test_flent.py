@@ -75,6 +75,12 @@ def test_series_are_the_flows_of_the_tables(tmp_path: Path) -> None:
     assert "Ping (ms) ICMP" not in content["results"]
 
 
+@pytest.mark.parametrize(("family", "version"), [("ipv4", 4), ("ipv6", 6)])
+def test_the_version_of_ip_is_that_of_the_trial(tmp_path: Path, family: str, version: int) -> None:
+    (file,) = flent_files(tables_of(tmp_path, captured_trial("lean-dualpi2").having(family=family)), ORIGIN)
+    assert plain(file)["metadata"]["IP_VERSION"] == version
+
+
 def test_values_at_common_steps_lie_between_those_measured(tmp_path: Path) -> None:
     file, found = exported(tmp_path, "lean-dualpi2")
     content = plain(file)
