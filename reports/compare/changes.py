@@ -24,6 +24,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from reports.compare.welch import MeanDifference, difference, largest_p
+from reports.result.load import BULK, COUNTED
 from reports.result.measured import labels_of
 from reports.result.stats import Estimate, estimate
 
@@ -193,12 +194,16 @@ def _values(tables: RunTables) -> dict[str, _Values]:
         on=["cell", "trial"],
     )
     flows, goodput = pl.col("flows"), pl.col("goodput_mbps")
+    of_bulk = tables.flows.filter(BULK & COUNTED).group_by("cell", "trial")
+    unknown = of_bulk.agg((goodput.null_count() > 0).alias("unknown"))
+    groups = groups.join(unknown, on=["cell", "trial"], how="left", maintain_order="left")
+    used = goodput.sum() / pl.col("rate_mbps").first() * 100
     # The total variation distance between the groups' shares of the goodput and of the flows; of two
     # groups, by how much one is over its fair share.
     off = (goodput / goodput.sum() - flows / flows.sum()).abs().sum() / 2 * 100
     per_trial = groups.group_by("cell", "trial", maintain_order=True).agg(
-        (goodput.sum() / pl.col("rate_mbps").first() * 100).alias("utilisation_percent"),
-        pl.when(pl.len() > 1).then(off).fill_nan(None).alias("unfairness_percent"),
+        pl.when(~pl.col("unknown").first().fill_null(value=False)).then(used).alias("utilisation_percent"),
+        pl.when(pl.len() > 1, goodput.null_count() == 0).then(off).fill_nan(None).alias("unfairness_percent"),
     )
     columns = (
         *((per_trial, name, pl.lit(""), name) for name in ("utilisation_percent", "unfairness_percent")),

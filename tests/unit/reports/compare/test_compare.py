@@ -139,6 +139,20 @@ def test_trials_that_do_not_vary_leave_no_room_for_chance() -> None:
     assert rounded.p_differs == 1.0
 
 
+def test_a_goodput_that_is_not_known_is_in_no_metric(make: Make) -> None:
+    """A flow with few bytes was over before the warm-up was; what is no bulk transfer may have no goodput."""
+    tables = make([cell("fifo", [47.0, 48.0])])
+    flows = tables.flows.to_dicts()
+    found = []
+    for send in ("bulk", "flent"):
+        gone = {"goodput_mbps": None, "send": send}
+        write(tables.folder, "flows", [row | (gone if row["group"] == "classic" else {}) for row in flows])
+        again = RunTables(tables.folder)
+        (one,) = changes(again, again, load_margins())
+        found.append({metric.metric: metric.base.value for metric in one.metrics if not metric.group})
+    assert found == [{}, {"utilisation_percent": 47.5}]
+
+
 def test_noise_is_unclear_and_never_a_regression(compared: Callable[..., Comparison]) -> None:
     found = compared([cell("fifo", [20.0, 70.0, 45.0])], [cell("fifo", [60.0, 15.0, 30.0])])
     assert not found.regressed
