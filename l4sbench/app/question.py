@@ -45,8 +45,10 @@ _PLURALS: Final = {
 _BETWEEN: Final = frozenset({"against", "beside"})
 """Words between a congestion control and its competitor."""
 
-_NUMBER: Final = r"(?<![\w.])(\d+(?:\.\d+)?)"
+_NUMBER: Final = r"(?<![\w.])(-?\d+(?:\.\d+)?)"
 _RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re.IGNORECASE)
+_BYTES: Final = re.compile(rf"{_NUMBER}\s*([kKmMgG])B(?:/s|ps)(?!\w)")
+"""A rate in bytes: `MB/s` is eight times `Mb/s`."""
 _RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
 _BUFFER: Final = re.compile(rf"{_NUMBER}\s*bdp(?!\w)", re.IGNORECASE)
 _LONGEST: Final = 1000
@@ -150,6 +152,11 @@ def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
     """Return keys with values that plain words state; each must be understood or without a meaning here."""
     if len(text) > _LONGEST:
         raise InputError(f"a question has at most {_LONGEST} signs")
+    if (rate := _BYTES.search(text)) is not None:
+        number, prefix = rate.groups()
+        bits = f"{prefix.lower()}bit"
+        hint = f"write {8 * float(number):g}{bits}, or {number}{bits} if bits are meant"
+        raise InputError(f"{rate[0][:40]} is a rate in bytes", hint)
     found: list[tuple[str, str]] = []
     rest = text
     for key, pattern in (("rate", _RATE), ("rtt", _RTT), ("buffer_bdp", _BUFFER)):

@@ -63,6 +63,22 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
         AtlasQuestion.parse(words.split(), CATALOG, FQ)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("fifo -50mbit 20ms", 'expected a rate such as 100mbit, not "-50mbit"'),
+        ("fifo 50mbit -20 ms", 'expected a duration such as 10ms, not "-20ms"'),
+        ("fifo 50mbit 20ms -2 BDP", "'-2' is not a valid buffer_bdp; write a number such as 2"),
+        ("fifo 12.5 MB/s 20ms", "12.5 MB/s is a rate in bytes; write 100mbit, or 12.5mbit if bits are meant"),
+        ("fifo 1GBps 20ms", "1GBps is a rate in bytes; write 8gbit, or 1gbit if bits are meant"),
+    ],
+)
+def test_negative_numbers_and_bytes_are_not_taken_for_others(words: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        AtlasQuestion.parse((words,), CATALOG, FQ)
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize("step", [None, 2])
 def test_what_is_run_is_exactly_the_cell_of_the_question(step: int | None) -> None:
     of_step = () if step is None else (f"min_qlen_step={step}p",)
