@@ -51,6 +51,8 @@ _BYTES: Final = re.compile(rf"{_NUMBER}\s*([kKmMgG])B(?:/s|ps)(?!\w)")
 """A rate in bytes: `MB/s` is eight times `Mb/s`."""
 _RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
 _BUFFER: Final = re.compile(rf"{_NUMBER}\s*bdp(?!\w)", re.IGNORECASE)
+_QUANTITIES: Final = {"rate": _RATE, "rtt": _RTT, "buffer_bdp": _BUFFER}
+_BEFORE_KEY: Final = re.compile(r"\s(?=[\w.]+=)")
 _LONGEST: Final = 1000
 
 
@@ -117,25 +119,33 @@ class AtlasQuestion:
 
 
 def stated_by(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
-    """Return what `KEY=VALUE` words and plain words state.
+    """Return what `KEY=VALUE` words and plain words state; a word may have several of them, as a quoted one.
 
     Raises:
         InputError: a word is not valid, or one thing is stated twice.
     """
-    plain = " ".join(word for word in words if "=" not in word)
+    parts = [part for word in words for part in _BEFORE_KEY.split(word)]
+    plain = " ".join(part for part in parts if "=" not in part)
     found: dict[str, str] = {}
-    for key, value in (*_plain_words(plain, catalog), *(_pair(word) for word in words if "=" in word)):
+    pairs = (_pair(part, catalog) for part in parts if "=" in part)
+    for key, value in (*_plain_words(plain, catalog), *pairs):
         if _folded(found.setdefault(key, value)) != _folded(value):
             raise InputError(f"the question states two {_PLURALS[key]}: {found[key][:40]}, {value[:40]}")
     return found
 
 
-def _pair(word: str) -> tuple[str, str]:
+def _pair(word: str, catalog: Catalog) -> tuple[str, str]:
+    """Return the key and the value, which may be written as plain words write it."""
     key, _, text = word.partition("=")
     key = _ALIKE.get(key.strip(), key.strip())
     if key not in _PLURALS:
         raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, _PLURALS))
-    return key, text.strip()
+    text = text.strip().rstrip(",;")
+    if key in _QUANTITIES:
+        quantities, rest = _quantities(text)
+        return quantities[0] if not rest.strip() and [of for of, _ in quantities] == [key] else (key, text)
+    offered = {written: name for of, name, written in _names(catalog) if (of == "aqm") == (key == "aqm")}
+    return key, offered.get(_folded(text), text)
 
 
 def _buffer(text: str) -> float:
@@ -152,27 +162,9 @@ def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
     """Return keys with values that plain words state; each must be understood or without a meaning here."""
     if len(text) > _LONGEST:
         raise InputError(f"a question has at most {_LONGEST} signs")
-    if (rate := _BYTES.search(text)) is not None:
-        number, prefix = rate.groups()
-        bits = f"{prefix.lower()}bit"
-        hint = f"write {8 * float(number):g}{bits}, or {number}{bits} if bits are meant"
-        raise InputError(f"{rate[0][:40]} is a rate in bytes", hint)
-    found: list[tuple[str, str]] = []
-    rest = text
-    for key, pattern in (("rate", _RATE), ("rtt", _RTT), ("buffer_bdp", _BUFFER)):
-        while (match := pattern.search(rest)) is not None:
-            number, *unit = match.groups()
-            value = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
-            found.append((key, value))
-            rest = f"{rest[: match.start()]} {rest[match.end() :]}"
-    rest = _folded(rest)
-    names = [
-        ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
-    ]
-    for one in catalog.congestion_controls.values():
-        key = "to" if one.l4s else "against"
-        names += [(key, one.name, _folded(name)) for name in (one.name, one.label)]
-    for key, name, written in sorted(names, key=lambda one: -len(one[2])):
+    found, rest = _quantities(text)
+    rest, names = _folded(rest), _names(catalog)
+    for key, name, written in names:
         while (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
             before, after = rest[: match.start()], rest[match.end() :]
             found.append((key if key == "aqm" else _side(before, after) or key, name))
@@ -181,6 +173,38 @@ def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
         known = [name for _, name, _ in names]
         raise InputError(f"{unknown[0][:40]!r} is not a word of a question", suggest(unknown[0], known))
     return found
+
+
+def _quantities(text: str) -> tuple[list[tuple[str, str]], str]:
+    """Return keys with the quantities of a text, as their types read them, and the text without these.
+
+    Raises:
+        InputError: a rate is in bytes.
+    """
+    if (rate := _BYTES.search(text)) is not None:
+        number, prefix = rate.groups()
+        bits = f"{prefix.lower()}bit"
+        hint = f"write {8 * float(number):g}{bits}, or {number}{bits} if bits are meant"
+        raise InputError(f"{rate[0][:40]} is a rate in bytes", hint)
+    found: list[tuple[str, str]] = []
+    for key, pattern in _QUANTITIES.items():
+        while (match := pattern.search(text)) is not None:
+            number, *unit = match.groups()
+            value = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
+            found.append((key, value))
+            text = f"{text[: match.start()]} {text[match.end() :]}"
+    return found, text
+
+
+def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
+    """Return the key, the name and each spelling of queues and congestion controls, the longest first."""
+    names = [
+        ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
+    ]
+    for one in catalog.congestion_controls.values():
+        key = "to" if one.l4s else "against"
+        names += [(key, one.name, _folded(name)) for name in (one.name, one.label)]
+    return sorted(names, key=lambda one: -len(one[2]))
 
 
 def _side(before: str, after: str) -> str | None:

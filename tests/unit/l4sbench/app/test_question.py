@@ -25,6 +25,10 @@ FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
         ("50mbit", "20ms", "fq_codel", "2", "BDP", "against", "CUBIC"),
         ("Is", "it", "okay", "behind", "fq-codel", "at", "0.05", "gbit/s", "and", "20", "ms", "buffer=2"),
         ("aqm=fq_codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2"),
+        ("aqm=fq_codel, rate=50mbit, rtt=20ms, buffer=2",),
+        ("fq_codel at 50mbit rtt=20ms buffer=2",),
+        ("aqm=FQ-CoDel (+ECN)", "rate=50 Mbit/s", "rtt=20 ms", "buffer=2 BDP", "against=CUBIC", "to=Prague"),
+        ("rate=50mbps", "20ms", "aqm=FQ-CoDel +ECN,", "2bdp"),
     ],
 )
 def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
@@ -76,6 +80,21 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
 def test_negative_numbers_and_bytes_are_not_taken_for_others(words: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         AtlasQuestion.parse((words,), CATALOG, FQ)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("rate=20ms", 'expected a rate such as 100mbit, not "20ms"'),
+        ("rate=50M", 'expected a rate such as 100mbit, not "50M"; did you mean 50mbit?'),
+        ("rate=50 Mbit/s 20 ms", 'expected a rate such as 100mbit, not "50 Mbit/s 20 ms"'),
+        ("rate=50MB/s", "50MB/s is a rate in bytes"),
+    ],
+)
+def test_a_value_of_another_kind_is_an_error(pair: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        AtlasQuestion.parse((pair, "rtt=20ms", "aqm=fifo"), CATALOG, FQ)
     assert message in str(caught.value)
 
 
