@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from l4sbench.app.atlas import AtlasCell, AtlasColumn
-from l4sbench.errors import BadValueError, InputError, suggest
+from l4sbench.errors import BadValueError, InputError, did_you_mean, suggest
 from l4sbench.text.units import Duration, Packets, Rate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _PLURALS: Final = {
 }
 """Keys of a question, and what more than one of each is called."""
 
-_BETWEEN: Final = frozenset({"against", "beside"})
+_BETWEEN: Final = frozenset({"against", "beside", "v", "versus", "vs"})
 """Words between a congestion control and its competitor."""
 
 _NUMBER: Final = r"(?<![\w.])(-?\d+(?:\.\d+)?)"
@@ -50,8 +50,9 @@ _RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re
 _BYTES: Final = re.compile(rf"{_NUMBER}\s*([kKmMgG])B(?:/s|ps)(?!\w)")
 """A rate in bytes: `MB/s` is eight times `Mb/s`."""
 _RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
+_STEP: Final = re.compile(rf"(?<!\w)min_qlen_step\s+{_NUMBER}p?(?!\w)")
 _BUFFER: Final = re.compile(rf"{_NUMBER}\s*bdp(?!\w)", re.IGNORECASE)
-_QUANTITIES: Final = {"rate": _RATE, "rtt": _RTT, "buffer_bdp": _BUFFER}
+_QUANTITIES: Final = {"rate": _RATE, "rtt": _RTT, "buffer_bdp": _BUFFER, "min_qlen_step": _STEP}
 _BEFORE_KEY: Final = re.compile(r"\s(?=[\w.]+=)")
 _LONGEST: Final = 1000
 
@@ -94,7 +95,7 @@ class AtlasQuestion:
                 _buffer(stated.get("buffer_bdp", "1")),
                 AtlasColumn(
                     catalog.queue_name(stated["aqm"]),
-                    None if step is None else Packets.parse(step).count,
+                    None if step is None else Packets.parse(f"{step}p" if step.isdigit() else step).count,
                     stated.get("to", usual.l4s),
                     stated.get("against", usual.classic),
                     stated.get("ecn", usual.classic_ecn),
@@ -167,11 +168,12 @@ def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
     for key, name, written in names:
         while (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
             before, after = rest[: match.start()], rest[match.end() :]
-            found.append((key if key == "aqm" else _side(before, after) or key, name))
+            side = _side(before, after) if key in ("to", "against") else None
+            found.append((side or key, name))
             rest = f"{before} {after}"
     if unknown := [word for word in rest.split() if word not in _IDLE]:
         known = [name for _, name, _ in names]
-        raise InputError(f"{unknown[0][:40]!r} is not a word of a question", suggest(unknown[0], known))
+        raise InputError(f"{unknown[0][:40]!r} is not a word of a question", _hint(unknown[0], known))
     return found
 
 
@@ -197,8 +199,9 @@ def _quantities(text: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
-    """Return the key, the name and each spelling of queues and congestion controls, the longest first."""
-    names = [
+    """Return the key, the name and each spelling of all that has names, the longest first."""
+    names = [("ecn", mode, f"ecn {mode}") for mode in ("classic", "off")]
+    names += [
         ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
     ]
     for one in catalog.congestion_controls.values():
@@ -207,17 +210,32 @@ def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
     return sorted(names, key=lambda one: -len(one[2]))
 
 
+def _hint(word: str, known: Sequence[str]) -> str:
+    """Return what to write instead of a word that is not understood."""
+    if word == "ecn":
+        return "write ecn=classic if the competitor uses ECN, and fifo-ecn if the queue marks"
+    if word[0].isdigit():
+        return "write a rate such as 50mbit, a round-trip time such as 20ms or a buffer such as 2bdp"
+    return (
+        did_you_mean(word, known) or "leave it out, or write KEY=VALUE, such as aqm=fq-codel or against=cubic"
+    )
+
+
 def _side(before: str, after: str) -> str | None:
     """Return the key of a congestion control by the word before or after it; None if neither tells."""
-    if _BETWEEN.intersection(before.split()[-1:]):
+    last = before.split()[-1:]
+    if _BETWEEN.intersection(last) or last == ["competitor"]:
         return "against"
+    if last == ["to"]:
+        return "to"
     return "to" if _BETWEEN.intersection(after.split()[:1]) else None
 
 
-_IDLE: Final = frozenset(
+_IDLE: Final = _BETWEEN | frozenset(
     (
-        *("a", "against", "an", "and", "at", "behind", "beside", "buffer", "i", "is", "it", "my", "of"),
-        *("okay", "on", "queue", "rtt", "the", "to", "with"),
+        *("a", "an", "and", "aqm", "at", "behind", "buffer", "can", "competitor", "for", "has", "i", "if", "in"),
+        *("is", "it", "link", "my", "of", "ok", "okay", "on", "our", "queue", "rate", "router", "rtt", "run"),
+        *("runs", "should", "switch", "the", "to", "use", "uses", "we", "with"),
     )
 )
 """Words that a question may have and that state nothing."""

@@ -155,7 +155,7 @@ NOT_VALID = {
     "aqm=fq-codel rate=50 rtt=20ms": 'expected a rate such as 100mbit, not "50"; add a unit: bit, kbit, mbit',
     "aqm=fq-codel rtts=1ms": "'rtts' is not a valid key of a question; did you mean rtt?",
     "fq-codel 1mbit 1ms buffer=-1": "'-1' is not a valid buffer_bdp; write a number such as 2",
-    "fq-codel swiftly": "'swiftly' is not a word of a question; choose from",
+    "fq-codel swiftly": "'swiftly' is not a word of a question; leave it out",
     "aqm=cake rate=10mbit rtt=10ms": "the atlas has no queue cake; choose from fq-codel",
     "fq-codel 10mbit 10ms against=reno": "the atlas has no competitor reno behind fq-codel; choose from",
 }

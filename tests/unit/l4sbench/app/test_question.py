@@ -24,6 +24,7 @@ FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
         ("50 Mbit/s, 20 ms, FQ-CoDel (+ECN), 2 BDP",),
         ("50mbit", "20ms", "fq_codel", "2", "BDP", "against", "CUBIC"),
         ("Is", "it", "okay", "behind", "fq-codel", "at", "0.05", "gbit/s", "and", "20", "ms", "buffer=2"),
+        ("My router runs fq_codel with a buffer of 2 BDP at a rate of 50mbit, rtt 20ms.",),
         ("aqm=fq_codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2"),
         ("aqm=fq_codel, rate=50mbit, rtt=20ms, buffer=2",),
         ("fq_codel at 50mbit rtt=20ms buffer=2",),
@@ -44,6 +45,12 @@ def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
         ("BBRv3 against Prague", "bbr3 against prague"),
         ("prague beside prague", "prague against prague"),
         ("prague", "prague against cubic"),
+        ("prague vs. cubic", "prague against cubic"),
+        ("Is it okay to switch to BBRv3 if BBRv1 is the competitor?", "bbr3 against bbr1"),
+        ("can we switch to bbr3?", "bbr3 against cubic"),
+        ("competitor bbr3", "prague against bbr3"),
+        ("with a CUBIC competitor", "prague against cubic"),
+        ("prague against cubic, ECN classic", "prague against cubic, ECN classic"),
         ("reno", "prague against reno"),
         ("prague against cubic against=cubic", "prague against cubic"),
     ],
@@ -65,6 +72,32 @@ def test_plain_words_name_who_is_against_whom(flows: str, meant: str) -> None:
 def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         AtlasQuestion.parse(words.split(), CATALOG, FQ)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "20 milliseconds",
+            "'20' is not a word of a question; write a rate such as 50mbit, a round-trip time",
+        ),
+        (
+            "50M",
+            "'50m' is not a word of a question; write a rate such as 50mbit, a round-trip time such as 20ms",
+        ),
+        (
+            "buffer 2",
+            "'2' is not a word of a question; write a rate such as 50mbit, a round-trip time such as",
+        ),
+        ("fqcodel", "'fqcodel' is not a word of a question; did you mean fq-codel"),
+        ("htb", "'htb' is not a word of a question; leave it out, or write KEY=VALUE, such as aqm=fq-codel"),
+        ("cubic with ecn", "'ecn' is not a word of a question; write ecn=classic if the competitor uses ECN"),
+    ],
+)
+def test_what_is_not_understood_has_a_hint(words: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        AtlasQuestion.parse((words,), CATALOG, FQ)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
