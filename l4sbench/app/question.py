@@ -233,9 +233,9 @@ def _side(before: str, after: str) -> str | None:
 
 _IDLE: Final = _BETWEEN | frozenset(
     (
-        *("a", "an", "and", "aqm", "at", "behind", "buffer", "can", "competitor", "for", "has", "i", "if", "in"),
-        *("is", "it", "link", "my", "of", "ok", "okay", "on", "our", "queue", "rate", "router", "rtt", "run"),
-        *("runs", "should", "switch", "the", "to", "use", "uses", "we", "with"),
+        *("a", "an", "and", "aqm", "at", "behind", "buffer", "can", "competitor", "for", "has", "i", "if"),
+        *("in", "is", "it", "link", "my", "of", "ok", "okay", "on", "our", "queue", "rate", "router", "rtt"),
+        *("run", "runs", "should", "switch", "the", "to", "use", "uses", "we", "with"),
     )
 )
 """Words that a question may have and that state nothing."""

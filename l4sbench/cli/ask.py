@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, is_terminal, say
+from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,13 +136,18 @@ def _show_ranking(atlas: Atlas, words: list[str]) -> int:
 
 
 def _dialogue(atlas: Atlas) -> list[str]:
-    if not is_terminal(sys.stdin):
+    if not sys.stdin.isatty():
         raise InputError(
             "ask needs a question", "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
         )
     usual = atlas.usual.classic
     against = ("against", f"competitor ({', '.join(atlas.competitors)}) [{usual}]: ", usual)
-    return [f"{key}={ask(prompt).strip() or default}" for key, prompt, default in (*_ASKED, against)]
+    words: list[str] = []
+    for key, prompt, default in (*_ASKED, against):
+        if not (line := ask(prompt)):
+            raise KeyboardInterrupt  # the end of the input
+        words.append(f"{key}={line.strip() or default}")
+    return words
 
 
 def _show(found: AtlasAnswer) -> None:

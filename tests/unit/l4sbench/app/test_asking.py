@@ -5,6 +5,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +29,7 @@ from l4sbench.app.atlas import (
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError
+from tests.patience import PATIENCE_S
 
 CATALOG = Catalog.load()
 SOURCES = AtlasSources(CATALOG)
@@ -212,6 +217,32 @@ def test_damage_of_a_row_is_an_error_of_the_questions_that_need_it(tmp_path: Pat
 def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", "aqm=fq-codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
     assert capsys.readouterr().out.startswith("fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "ended", "prompts"),
+    [
+        (b"FQ-CoDel\n50 Mbit/s\n20 ms\n\n\n", (0, "fq-codel, 1 BDP, 50mbit"), 5),
+        (b"FQ-CoDel\n\x04", (130, ""), 2),
+    ],
+    ids=["answers", "end"],
+)
+def test_a_terminal_is_asked_until_its_input_ends(typed: bytes, ended: tuple[int, str], prompts: int) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "l4sbench", "ask"],
+        env={**os.environ, "TERM": "dumb"},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    out, shown = process.communicate(timeout=PATIENCE_S)
+    os.close(ours)
+    assert (process.returncode, out.partition(", 20ms")[0]) == ended, shown
+    assert shown.count(": ") == prompts
 
 
 def test_the_whole_atlas_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
