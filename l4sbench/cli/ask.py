@@ -86,7 +86,7 @@ def run_ask(args: argparse.Namespace) -> int:
         return _show_ranking(atlas, args.words)
     words = args.words or _dialogue(atlas)
     found = atlas.ask(*words)
-    _show(found)
+    _show(atlas, found)
     return _run(atlas, found, args.runs) if args.run else 0
 
 
@@ -131,7 +131,10 @@ def _show_ranking(atlas: Atlas, words: list[str]) -> int:
     for line in as_table(rows, right=frozenset()):
         answer(line)
     answer("")
-    answer(f"percent of a fair share, means over {found.cells} cells of each pair, {found.trials} trials")
+    answer(
+        f"percent of a fair share, means [95 % confidence intervals] over {found.cells} cells of each pair, "
+        f"{found.trials} trials"
+    )
     return 0
 
 
@@ -150,7 +153,7 @@ def _dialogue(atlas: Atlas) -> list[str]:
     return words
 
 
-def _show(found: AtlasAnswer) -> None:
+def _show(atlas: Atlas, found: AtlasAnswer) -> None:
     answer(str(found.question))
     answer(Styled(found.word, _STYLES.get(found.word, "red")), found.reason)
     if found.instead is not None:
@@ -168,6 +171,12 @@ def _show(found: AtlasAnswer) -> None:
         list(map(_row, found.neighbours)), right=frozenset({"rate", "rtt", "buffer", "trials"})
     ):
         answer(line)
+    answer("")
+    answer(
+        "% of the link's rate, and smoothed RTT minus base RTT: means over trials [95 % confidence interval]"
+    )
+    queue = atlas.catalog.queue(found.question.column.aqm)
+    answer(f"{queue.name} is {queue.label}: {queue.about.strip()}")
 
 
 def _row(cell: AtlasCell) -> dict[str, object]:

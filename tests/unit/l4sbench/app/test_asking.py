@@ -215,8 +215,13 @@ def test_damage_of_a_row_is_an_error_of_the_questions_that_need_it(tmp_path: Pat
 
 
 def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "aqm=fq-codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
-    assert capsys.readouterr().out.startswith("fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic\n")
+    assert main(["ask", "aqm=codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+    assert lines[-2:] == [
+        "% of the link's rate, and smoothed RTT minus base RTT: means over trials [95 % confidence interval]",
+        "codel is CoDel (+ECN): CoDel on one queue; it marks an ECN-capable packet where it drops another.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_shipped_table_is_ranked(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["ask", "--ranking", "aqm=dualpi2"]) == 0
     printed = capsys.readouterr().out
     assert "prague" in printed
-    assert "percent of a fair share, means over" in printed
+    assert "percent of a fair share, means [95 % confidence intervals] over" in printed
     assert main(["ask", "--ranking", "DualPI2"]) == 0
     assert capsys.readouterr().out == printed
     assert main(["ask", "--ranking", "rate=5mbit"]) == 2
