@@ -271,7 +271,18 @@ def _compose(text: str, name: str) -> Node | None:
 
 
 def _invalid(where: str, reason: str, text: str) -> Problem:
-    return Problem(where, "", f"is not valid YAML: {quoted_within(short(reason), text)}")
+    hint = next((hint for part, hint in _YAML_HINTS.items() if part in reason), None)
+    return Problem(where, "", f"is not valid YAML: {quoted_within(short(reason), text)}", hint)
+
+
+_YAML_HINTS: Final = {
+    "'\\t' that cannot start any token": "indent with spaces instead of tabs",
+    "found '<block mapping start>'": "check that lines of one level begin in the same column",
+    "could not find expected ':'": "check that a colon and a space follow each key",
+    "mapping values are not allowed": "check the indentation of this line, and quote a text with ': '",
+    "undefined alias": "quote a text that begins with *",
+}
+"""Parts of what the parser says -> what to do."""
 
 
 class _LimitExceeded(Exception):  # noqa: N818  (an event, not an error of its own)

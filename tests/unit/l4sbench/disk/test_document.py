@@ -102,6 +102,27 @@ def test_what_is_no_document(data: bytes, message: str) -> None:
     assert str(raised.value).startswith(message.partition(".*")[0])
 
 
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        (b"a: 1\n\tb: 2\n", "indent with spaces instead of tabs"),
+        (b"a:\n\tb: 2\n", "indent with spaces instead of tabs"),
+        (b"a:\n   b: 2\n  c: 1\n", "check that lines of one level begin in the same column"),
+        (b"a: 1\nb 2\nc: 1\n", "check that a colon and a space follow each key"),
+        (
+            b"a: 1\n  b: 2\n",
+            "check the indentation of this line, and quote a text with ': '",
+        ),
+        (b"a: *fq\n", "quote a text that begins with *"),
+        (b"a: [1\nb: 2\n", None),
+    ],
+)
+def test_common_mistakes_of_writing_yaml_have_a_hint(data: bytes, hint: str | None) -> None:
+    with pytest.raises(InputError) as raised:
+        parse(data, "x.yaml")
+    assert [problem.hint for problem in raised.value.problems] == [hint]
+
+
 class Words(BaseModel):
     """A grammar."""
 
