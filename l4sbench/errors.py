@@ -141,7 +141,8 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
         return None
     candidates = list(dict.fromkeys(offered))
     folded = word.casefold()
-    close = [name for name in candidates if folded in name.casefold().split(".")[1:]]
+    close = [name for name in candidates if folded and name.casefold() == folded]
+    close = close or [name for name in candidates if folded in name.casefold().split(".")[1:]]
     close = close or difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
     if not close:
         close = [name for name in candidates if folded and name.casefold().startswith(folded)]
