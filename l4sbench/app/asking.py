@@ -220,12 +220,15 @@ class Atlas:
         """Rank the congestion controls over all cells that are not old, or over those of the queue stated.
 
         Raises:
-            InputError: there is no such queue, or the words state more.
+            InputError: the table has no such queue, or the words state more.
         """
         stated = stated_by(words, self.catalog)
         if stated.keys() - {"aqm"}:
             raise InputError("--ranking takes no question, but a queue", "for example `--ranking aqm=fifo`")
-        wanted = self.catalog.queue(self.catalog.queue_name(stated["aqm"])).name if stated else None
+        wanted = self.catalog.queue_name(stated["aqm"]) if stated else None
+        queues = list(dict.fromkeys(column.aqm for column in self.columns))
+        if wanted is not None and wanted not in queues:
+            raise InputError(f"the atlas has no queue {wanted}", suggest(wanted, queues))
         return ranking(self.current, wanted)
 
     def page(self) -> str:
@@ -326,9 +329,10 @@ class Atlas:
             asked = getattr(column, one.name)
             offered = list(dict.fromkeys(getattr(of, one.name) for of in known))
             if asked not in offered:
+                unit = "p" if one.name == "min_qlen_step" else ""
                 raise InputError(
-                    f"the atlas has no {_CALLED[one.name]} {asked}" + _besides(column, one.name),
-                    suggest(str(asked), [str(value) for value in offered if value is not None]),
+                    f"the atlas has no {_CALLED[one.name]} {asked}{unit}" + _besides(column, one.name),
+                    suggest(str(asked), [f"{value}{unit}" for value in offered if value is not None]),
                 )
             known = [of for of in known if getattr(of, one.name) == asked]
 

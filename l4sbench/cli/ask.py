@@ -77,6 +77,9 @@ def run_ask(args: argparse.Namespace) -> int:
     """Print the answer, with --run also the lab's, or the ranking; or write the page of the whole atlas."""
     from l4sbench.app.asking import Atlas
 
+    several = {"--page": args.page, "--map": args.map, "--ranking": args.ranking, "--run": args.run}
+    if len(given := [option for option, value in several.items() if value]) > 1:
+        raise InputError(f"{' and '.join(given)} do not go together", "give one of them at a time")
     atlas = Atlas.load()
     if args.page is not None:
         return _write_page(atlas, args.page, args.words)

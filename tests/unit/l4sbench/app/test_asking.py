@@ -99,6 +99,12 @@ def test_a_question_on_a_cell_has_no_other_neighbour() -> None:
     assert found.why == "the cell was measured (3 trials)"
 
 
+def test_values_that_the_table_has_are_offered_with_their_unit() -> None:
+    two = replace(FIFO, aqm="dualpi2", min_qlen_step=2)
+    with pytest.raises(InputError, match="the atlas has no min_qlen_step 1p behind dualpi2; choose from 2p"):
+        atlas_of(*plane(two)).ask("dualpi2", "10mbit", "10ms", "min_qlen_step=1p")
+
+
 def test_the_largest_buffer_of_a_point_stands_for_larger_ones() -> None:
     large = row(FIFO, 10, 10, 8, "")
     found = atlas_of(*plane(FQ), *plane(FIFO), large).ask("aqm=fifo", "rate=100mbit", "rtt=10ms", "buffer=8")

@@ -96,3 +96,13 @@ def test_the_shipped_table_is_ranked(capsys: pytest.CaptureFixture[str]) -> None
     assert "--ranking takes no question, but a queue" in capsys.readouterr().err
     assert main(["ask", "--ranking", "aqm=fqcodel2"]) == 2
     assert "fq-codel" in capsys.readouterr().err
+    assert main(["ask", "--ranking", "pie"]) == 2
+    assert "the atlas has no queue pie; did you mean pie-drop?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", [("--run",), ("--page", "atlas.html"), ("--map", "atlas.svg")])
+def test_other_things_are_not_made_beside_the_ranking(
+    other: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ask", "--ranking", *other]) == 2
+    assert "do not go together; give one of them at a time" in capsys.readouterr().err
