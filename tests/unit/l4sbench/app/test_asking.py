@@ -260,7 +260,9 @@ def test_the_whole_atlas_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     file = tmp_path / "new" / "atlas.html"
     assert main(["ask", "--page", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}\n"
-    assert "Is it okay to switch to L4S?" in file.read_text(encoding="utf-8")
+    page = file.read_text(encoding="utf-8")
+    assert "Is it okay to switch to L4S?" in page
+    assert "each flow surely keeps half of a fair share, which is a quarter of the link's rate" in page
     assert main(["ask", "--page", str(file), "aqm=fq-codel"]) == 2
     assert "--page shows the whole atlas and takes no question" in capsys.readouterr().err
 
