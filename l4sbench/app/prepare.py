@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, cleandoc, signature
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -501,12 +503,22 @@ def find_matrix(matrix: str | Path) -> Path:
     parent = str(matrix).removesuffix("-quick")
     hint = (
         (f"{parent} --quick is its quick variant" if parent in shipped else None)
-        or did_you_mean(str(matrix), shipped)
+        or did_you_mean(str(path), (*shipped, *_matrices_beside(path)))
         or "`l4sbench list matrices` prints those that there are, or give a path"
     )
     raise InputError(f"there is no matrix {short(str(matrix))}", hint)
 
 
+def _matrices_beside(file: Path) -> list[str]:
+    """Return the paths of matrices in the folder where this file was looked for."""
+    with suppress(OSError), os.scandir(file.parent) as entries:
+        names = sorted(entry.name for entry in islice(entries, _MOST_BESIDE))
+        names = [name for name in names if name.endswith(_MATRIX_FILES) and name.isprintable()]
+        return [str(file.parent / name) for name in names]
+    return []
+
+
+_MOST_BESIDE: Final = 1000
 _MATRIX_FILES: Final = (".yaml", ".yml")
 
 

@@ -34,6 +34,15 @@ def test_too_few_trials_to_be_sure_are_noted(
     assert "will be sure" not in capsys.readouterr().err, "it has no verdicts"
 
 
+@pytest.mark.parametrize("name", ["mine", "mine.yml", "Mine.yaml", "./mine"])
+def test_a_matrix_in_the_folder_is_suggested(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("matrix: mine\n", encoding="utf-8")
+    assert main(["plan", name]) == 2
+    assert capsys.readouterr().err == f"error: there is no matrix {name}; did you mean mine.yaml?\n"
+    assert main(["plan", "missing/mine"]) == 2
+    assert "there is no matrix missing/mine; `l4sbench list matrices`" in capsys.readouterr().err
+
+
 def test_what_queues_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["topology: line6", "rate: 2mbit", "rtt: 20ms", "duration: 5s", "trials: 3", "rule: l4sbench1"]
     lines += ["flows: {l4s: {cc: prague}, classic: {cc: cubic}}"]
