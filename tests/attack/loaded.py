@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +23,7 @@ from types import SimpleNamespace
 from typing import IO, Final, NoReturn
 
 from l4sbench.testbeds.ssh import inventory
+from tests.patience import PATIENCE_S
 
 _CONFINED: Final = ["sh", "-c", inventory._CONFINED, "sh", sys.executable, "-m", "ansible", "inventory"]
 _MEMORY_BYTES: Final = inventory._MEMORY_LIMIT_KB * 1024
@@ -47,14 +49,25 @@ def _run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], **_: object) 
     """Do what `subprocess.run` does for the one command that reads an inventory."""
     assert argv[: len(_CONFINED)] == _CONFINED, argv
     _load(frozenset(env.items()))
-    # faulthandler has one that waits for the time to be up
-    assert len(os.listdir("/proc/self/task")) <= 2, "a thread does not survive a fork"  # noqa: PTH208
+    _await_end_of_threads()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = os.fork()
         if not pid:
             _become(list(argv[len(_CONFINED) - 1 :]), Path(cwd), env, (out.fileno(), err.fileno()))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         return subprocess.CompletedProcess(argv, code, text(out), text(err))
+
+
+def _await_end_of_threads() -> None:
+    """Wait until there are no other threads, because these do not survive a fork.
+
+    The system has a thread for a moment after it was joined. faulthandler has one that waits for the time to
+    be up.
+    """
+    end_s = time.monotonic() + PATIENCE_S
+    while len(os.listdir("/proc/self/task")) > 2:  # noqa: PTH208
+        assert time.monotonic() < end_s, "a thread does not survive a fork"
+        time.sleep(0.001)
 
 
 def text(stream: IO[bytes]) -> str:
