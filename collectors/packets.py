@@ -514,9 +514,9 @@ def _counted(data: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
 def _of_flow(own: pl.DataFrame) -> pl.DataFrame:
     """Return the packets of one flow, in order, with the columns that depend on the order.
 
-    A packet is a retransmission when it begins before the highest byte that its connection had sent; what was
-    sent before it is told by the identification, as packets overtake others on paths that reorder. It is lost
-    when it never left the queue although a later packet did.
+    A packet is a retransmission when it begins before the highest byte that its connection had sent. The
+    order of sending follows from the identification, as packets overtake others on paths that reorder. A
+    packet is lost when it never left the queue although a later packet did.
     """
     of_tcp = own.height > 0 and own["protocol"][0] == TCP and not own["flood"][0]
     if not of_tcp:

@@ -282,7 +282,7 @@ _YAML_HINTS: Final = {
     "mapping values are not allowed": "check the indentation of this line, and quote a text with ': '",
     "undefined alias": "quote a text that begins with *",
 }
-"""Parts of what the parser says -> what to do."""
+"""Parts of the parser's messages -> hints."""
 
 
 class _LimitExceeded(Exception):  # noqa: N818  (an event, not an error of its own)
