@@ -287,3 +287,12 @@ def test_a_workload_has_its_sizes_and_its_load(lab: Lab, tmp_path: Path) -> None
     assert (ended["response_ms"] > fastest_ms).all()
     arrived = tables.flows["received_bytes"].item()
     assert ended["payload_bytes"].sum() <= arrived <= found["payload_bytes"].sum()
+
+
+def test_a_workload_that_draws_no_connection(lab: Lab, tmp_path: Path) -> None:
+    group = "{send: workload, cc: cubic, workload: facebook-hadoop, load: 0.0001%}"
+    tables, _ = ran(tmp_path, f"duration: 2s\nflows: {{none: {group}, classic: {{cc: cubic}}}}\n")
+    none = tables.flows.row(by_predicate=pl.col("group") == "none", named=True)
+    assert (none["connections"], none["received_bytes"], none["goodput_mbps"]) == (0, 0, 0)
+    assert tables.trials["flags"].item() is None
+    assert not tables.requests.height

@@ -209,7 +209,7 @@ def _flows(writer: _Writer, programs: Mapping[str, Program], seed: int) -> None:
         for flow in program.flows:
             out = f"{node}/{flow.output}"
             argv = _of_flow(node, flow.argv)
-            if flow.input:
+            if INPUT in flow.argv:  # which may be empty
                 name = f"{node}/flow-{flow.flow}.input"
                 writer.files[name] = flow.input
                 argv = [f"/trial/{name}" if word == INPUT else word for word in argv]

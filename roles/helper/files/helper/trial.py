@@ -217,9 +217,9 @@ class _Performer:
     def _start(self, flow: dict[str, Any], start_ns: int) -> None:
         at_ns = start_ns + duration_ns(flow["start"])
         argv = flow["argv"]
-        if flow.get("input"):
+        if INPUT in argv:  # which may be empty
             file = self._raw.parent.parent / f"{flow['flow']}.input"
-            file.write_text(flow["input"], encoding="utf-8")
+            file.write_text(flow.get("input", ""), encoding="utf-8")
             argv = [str(file) if word == INPUT else word for word in argv]
         process = self._spawn(argv, flow["output"], {"LAB_START_NS": str(at_ns)})
         late_ns = max(0, time.monotonic_ns() - at_ns)
