@@ -531,9 +531,10 @@ def _underused(ended: EndedTrial, flows: list[dict[str, Any]]) -> bool:
         not flows
         or ended.cell.wifi_mcs is not None
         or not all(_greedy(ended.cell, group) for group in ended.cell.groups)
+        or any(flow["goodput_mbps"] is None for flow in flows)
     ):
         return False
-    return sum(flow["goodput_mbps"] or 0.0 for flow in flows) < LOW_UTILISATION * ended.cell.rate.mbps
+    return bool(sum(flow["goodput_mbps"] for flow in flows) < LOW_UTILISATION * ended.cell.rate.mbps)
 
 
 def _greedy(cell: Cell, group: Group) -> bool:

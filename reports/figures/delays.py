@@ -20,6 +20,7 @@ from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
 from reports.figures.points import lines_of
 from reports.figures.style import DASHES, config, heading
+from reports.result.load import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ _SOURCES: Final[dict[Source, _Source]] = {
 def delay_samples(
     tables: RunTables, cells: Sequence[str], group: str, source: Source = "srtt"
 ) -> pl.DataFrame:
-    """Return `cell`, `delay_ms`: samples of all valid trials after the warm-up, in the measured time.
+    """Return `cell`, `delay_ms`: samples of all valid trials after the warm-up of each flow, until it ends.
 
     `srtt`: the senders' smoothed RTT minus the group's base RTT, its own or the cell's, of all flows of the
     group that count. `sojourn`: one row per packet of these that left the queue; none where no packets were
@@ -89,20 +90,20 @@ def delay_samples(
     if not (tables.folder / f"{about.table}.parquet").is_file():
         return pl.DataFrame(schema={"cell": pl.String, "delay_ms": pl.Float64})
     trials = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(cells))
-    warmup = pl.col("warmup_s") if "warmup_s" in trials.columns else pl.lit(0.0)
+    warmup = pl.col("warmup_s").fill_null(0.0) if "warmup_s" in trials.columns else pl.lit(0.0)
     rtts = [name for name in (f"{group}.rtt_ms", "rtt_ms") if name in trials.columns]
     base = pl.coalesce(rtts) if source == "srtt" else pl.lit(0.0)
-    known = trials.select(
-        "cell", "trial", warmup.fill_null(0.0).alias("from_s"), "duration_s", base.alias("base_ms")
-    )
+    known = trials.select("cell", "trial", (warmup * 1000).alias("warmup_ms"), base.alias("base_ms"))
+    end_ms = (pl.col("start_ms") + pl.col("seconds") * 1000).alias("end_ms")
+    flows = tables.flows.filter(COUNTED).select("cell", "trial", "flow", "start_ms", end_ms)
     rows = tables.scan(about.table).filter((pl.col("group") == group) & pl.col(about.value).is_not_null())
     if source == "srtt":
         rows = rows.filter(pl.col("side") == "sender")
-    since = pl.col("t_ms") / 1000 - pl.col("from_s")
+    first_ms = pl.col("start_ms") + pl.col("warmup_ms")
     return (
         rows.join(known.lazy(), on=["cell", "trial"], maintain_order="left")
-        .join(tables.flows_left_out.lazy(), on=["cell", "trial", "flow"], how="anti", maintain_order="left")
-        .filter((since >= 0) & (since <= pl.col("duration_s")))
+        .join(flows.lazy(), on=["cell", "trial", "flow"], maintain_order="left")
+        .filter(pl.col("t_ms").is_between(first_ms, pl.col("end_ms")))
         .select("cell", (pl.col(about.value) - pl.col("base_ms")).alias("delay_ms"))
         .collect()
     )

@@ -65,9 +65,13 @@ def goodput_of_all(name: str) -> pl.Expr:
     return pl.when(pl.col(name).filter(COUNTED).null_count() == 0).then(sum_of_all(name))
 
 
-def sum_of_known(name: str) -> pl.Expr:
+_ALL: Final = pl.lit(True)
+
+
+def sum_of_known(name: str, among: pl.Expr = _ALL) -> pl.Expr:
     """Return the sum of a count over flows; null where none of them has it, as of what TCP does not send."""
-    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
+    own = pl.col(name).filter(among)
+    return pl.when(own.count() > 0).then(own.sum())
 
 
 def with_means_of_others(name: str) -> pl.Expr:
@@ -214,9 +218,7 @@ class RunTables:
         The few flows that are left out for what they did count with the mean of the others.
         """
         goodputs = [goodput_of_all(name) for name in ("goodput_mbps", "goodput_whole_mbps")]
-        packets = [
-            pl.col(name).filter(COUNTED).sum() for name in ("retransmits_packets", "delivered_packets")
-        ]
+        packets = [sum_of_known(name, COUNTED) for name in ("retransmits_packets", "delivered_packets")]
         delay = pl.col("srtt_minus_base_ms").filter(COUNTED).mean()
         return self.flows.group_by("cell", "trial", "group", maintain_order=True).agg(
             pl.len().alias("flows"), *goodputs, delay, *packets

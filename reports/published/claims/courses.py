@@ -162,7 +162,7 @@ def _measured(course: _Course) -> dict[str, float | None]:
     event_s, first_s = course.event_s, max(course.warmup_s, FIRST_S)
     earlier = [one for one in course.queue if first_s < one[0] <= event_s]
     later = [one for one in course.queue if one[0] > event_s]
-    shown = list(zip([t_s for t_s, *_ in later], _ms(later, rates), strict=True))
+    shown = _timed_ms(later, rates)
     last = [mbps for end_s, mbps in course.seconds if end_s > event_s + 1]
     return found | {
         "before_mbps": _mean([mbps for end_s, mbps in course.seconds if first_s < end_s <= event_s]),
@@ -189,7 +189,11 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _ms(samples: _Samples, rates: _Rates | None) -> list[float]:
-    """Return the queue of each sample in ms."""
+    return [ms for _, ms in _timed_ms(samples, rates)]
+
+
+def _timed_ms(samples: _Samples, rates: _Rates | None) -> list[tuple[float, float]]:
+    """Return the instant and the queue in ms of each sample; none where no rate is known."""
     if rates is None:
         if len(samples) < 2:
             return []
@@ -198,7 +202,10 @@ def _ms(samples: _Samples, rates: _Rates | None) -> list[float]:
         if not left_mbps:
             return []
     at = [bisect_right(rates, t_s, key=itemgetter(0)) - 1 for t_s, *_ in samples]
-    return [backlog * 8 / 1000 / rates[place][1] for place, (_, backlog, *_) in zip(at, samples, strict=True)]
+    return [
+        (t_s, backlog * 8 / 1000 / rates[place][1])
+        for place, (t_s, backlog, *_) in zip(at, samples, strict=True)
+    ]
 
 
 def _settle_ms(seconds: list[tuple[float, float]], event_s: float) -> float | None:

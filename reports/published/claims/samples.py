@@ -249,13 +249,8 @@ def _got(flow: pl.DataFrame, edges: np.ndarray) -> np.ndarray:
 
 
 def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    sampled = _sampled(tables, "sender", _flows(tables, group, trials), "srtt_ms")
-    settled = sampled.filter(pl.col("t_ms") >= pl.col("start_ms") + pl.col("warmup_ms"))
-    enough = pl.len() >= needed(0.95)
-    each = settled.group_by(_FLOW).agg(
-        pl.when(enough).then(pl.col("srtt_ms").quantile(0.95, "linear")).alias("srtt_p95_ms")
-    )
-    return each.group_by(_KEY).agg(pl.col("srtt_p95_ms").mean())
+    flows = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=_KEY, how="semi")
+    return flows.group_by(_KEY).agg(pl.col("srtt_p95_ms").mean())
 
 
 def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
@@ -274,7 +269,9 @@ def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
 
 def _alpha(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     sampled = _sampled(tables, "sender", _flows(tables, group, trials), "alpha", "cwnd_packets")
-    settled = sampled.filter(pl.col("t_ms") >= pl.col("start_ms") + pl.col("warmup_ms"))
+    first_ms = pl.col("start_ms") + pl.col("warmup_ms")
+    # a socket may outlive its flow, as it sends what is left
+    settled = sampled.filter(pl.col("t_ms").is_between(first_ms, pl.col("end_ms")))
     product = (pl.col("alpha") * pl.col("cwnd_packets")).mean().alias("alpha_by_window_packets")
     each = settled.group_by(_FLOW).agg(product)
     return each.group_by(_KEY).agg(pl.col("alpha_by_window_packets").mean())

@@ -74,6 +74,7 @@ def make(tmp_path: Path) -> Make:
                     flows.append(
                         key
                         | {"flow": f"{group}-0", "group": group, "cc": "x", "sender": "a", "receiver": "b"}
+                        | {"start_ms": 0.0, "seconds": 60.0}
                         | {
                             "goodput_mbps": goodput,
                             "goodput_whole_mbps": goodput,

@@ -74,7 +74,9 @@ def test_samples_of_delay_are_those_of_the_senders(real: RunTables) -> None:
     cell = str(real.trials.filter(pl.col("aqm") == "codel")["cell"][0])
     about = real.trials.filter(pl.col("cell") == cell).to_dicts()[0]
     assert about["warmup_s"] > 0
-    first, last = about["warmup_s"] * 1000, (about["warmup_s"] + about["duration_s"]) * 1000
+    flow = real.flows.row(by_predicate=(pl.col("cell") == cell) & (pl.col("flow") == "l4s-0"), named=True)
+    assert flow["start_ms"] > 0
+    first, last = (flow["start_ms"] + after_s * 1000 for after_s in (about["warmup_s"], flow["seconds"]))
     own = real.sockets.filter(
         (pl.col("cell") == cell)
         & (pl.col("flow") == "l4s-0")
@@ -125,6 +127,16 @@ def test_samples_of_delay_are_of_flows_that_count(make: Make) -> None:
     out = [row | {"left_out": "ended early"} for row in tables.flows.to_dicts()]
     write(tables.folder, "flows", out)
     assert not delay_samples(RunTables(tables.folder), ["cell-0000"], "l4s").height
+
+
+def test_samples_of_delay_are_those_while_the_flow_runs_after_its_warmup(make: Make) -> None:
+    """A flow that starts at 0.5 s, has a warm-up of 0.5 s and ends at 1.5 s; samples are 100 ms apart."""
+    tables = sampled(make([{"aqm": "fifo", "l4s": [50], "classic": [40], "warmup_s": 0.5}]), samples=20)
+    write(
+        tables.folder, "flows", [row | {"start_ms": 500.0, "seconds": 1.0} for row in tables.flows.to_dicts()]
+    )
+    found = delay_samples(RunTables(tables.folder), ["cell-0000"], "l4s")
+    assert found["delay_ms"].to_list() == pytest.approx([0.10, 0.11, 0.12, 0.13, 0.14, 0.15])
 
 
 def test_too_few_samples_for_a_distribution(make: Make) -> None:

@@ -156,6 +156,15 @@ def test_a_queue_of_wifi_is_in_time_at_the_rate_that_left_it(trial: MakeTrial) -
     assert row["peak_ms"] == pytest.approx(40)
 
 
+def test_a_queue_of_wifi_needs_two_samples_for_its_rate(trial: MakeTrial) -> None:
+    tables = trial(("path.wifi_mcs", "2"), wifi=True)
+    late = [row | {"at_ms": 39_985.0, "t_ms": 39_985.0} for row in tables.events.to_dicts()]
+    write(tables.folder, "events", late)
+    row = measured(load(tables.folder.parent))
+    assert row["queue_before_ms"] > 0
+    assert row["queue_after_ms"] is row["drain_ms"] is row["peak_ms"] is None
+
+
 def test_courses_are_read_only_where_asked(trial: MakeTrial) -> None:
     assert measures(trial(), "flow").row(0, named=True)["settle_ms"] is None
 

@@ -34,7 +34,7 @@ def sampled(flow: str, every_ms: int, end_ms: int) -> list[dict[str, Any]]:
         rows += [
             own | {"node": "rx", "side": "receiver", "received_bytes": int(BYTES_PER_MS[flow] * run_ms)},
             own
-            | {"node": "tx", "side": "sender", "srtt_ms": 20.0 if t_ms < 19_500 else 40.0}
+            | {"node": "tx", "side": "sender", "srtt_ms": 20.0}
             | {"delivered_packets": segments, "retransmits_packets": segments // 100}
             | {"alpha": 0.25, "cwnd_packets": 8 if flow == "both-0" else 16},
         ]
@@ -51,8 +51,8 @@ def trial(tmp_path: Path) -> MakeTrial:
             KEY
             | {"flow": flow, "group": "both", "start_ms": start, "completed_ms": 900.0 + start}
             | ends
-            | {"srtt_minus_base_ms": 3.0, "retransmits_packets": 1}
-            for flow, start in STARTS_MS.items()
+            | {"srtt_minus_base_ms": 3.0, "srtt_p95_ms": p95_ms, "retransmits_packets": 1}
+            for p95_ms, (flow, start) in zip((20.0, 30.0), STARTS_MS.items(), strict=True)
         ]
         seconds = [
             KEY
@@ -115,6 +115,16 @@ def test_alpha_and_window_are_multiplied_sample_by_sample(trial: MakeTrial) -> N
     assert measured(trial())["alpha_by_window_packets"] == pytest.approx((2 + 4) / 2)
 
 
+def test_alpha_does_not_count_after_the_flow_has_ended(trial: MakeTrial) -> None:
+    tables = trial()
+    later = [
+        row | {"t_ms": row["t_ms"] + 40_000, "alpha": 1.0}
+        for row in tables.scan("sockets").filter(side="sender").collect().to_dicts()
+    ]
+    write(tables.folder, "sockets", [*tables.scan("sockets").collect().to_dicts(), *later])
+    assert measured(load(tables.folder.parent))["alpha_by_window_packets"] == pytest.approx((2 + 4) / 2)
+
+
 def test_a_quantile_needs_enough_bins(trial: MakeTrial) -> None:
     row = measured(trial(end_ms=12_000))  # 125 bins with both; the fifth of 100 needs 200
     assert row["jain_80ms_p50"] == pytest.approx(0.8)
@@ -168,7 +178,7 @@ def test_marks_are_not_known_of_every_tool(
 
 def test_tail_and_completion(trial: MakeTrial) -> None:
     row = measured(trial())
-    assert row["srtt_p95_ms"] == 20  # the last half second has 40
+    assert row["srtt_p95_ms"] == 25
     assert row["completed_ms"] == 900 + 1250
     assert row["srtt_minus_base_ms"] == 3
 
