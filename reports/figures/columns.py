@@ -173,7 +173,7 @@ def _most(series: TrialSeries, name: str, whose: str) -> float:
 
 def _top(columns: Sequence[TrialSeries], name: str, whose: str) -> float:
     """Return the largest value of a measure in all columns, that of a line of the fair share included."""
-    fair = [series.fair_mbps for series in columns] if name == "goodput_mbps" else []
+    fair = [share.mbps for series in columns for share in series.fair] if name == "goodput_mbps" else []
     return max([_most(series, name, whose) for series in columns] + fair)
 
 
@@ -206,8 +206,9 @@ def _plot(
         )
     ]
     if name == "goodput_mbps":
-        fair: alt.Chart = alt.Chart(table([{"value": series.fair_mbps}]))
-        layers.append(fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(y=up))
+        parts = [{"t_s": share.from_s, "to_s": share.to_s, "value": share.mbps} for share in series.fair]
+        fair: alt.Chart = alt.Chart(table(parts))
+        layers.append(fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(x=across, x2="to_s:Q", y=up))
     if not rows["value"].count():
         nothing: alt.Chart = alt.Chart(table([{"words": "not sampled"}])).mark_text()
         layers.append(nothing.encode(text="words:N", x=alt.value(width / 2), y=alt.value(HEIGHT / 2)))

@@ -73,6 +73,15 @@ class StatePanel:
 
 
 @dataclass(frozen=True)
+class FairShare:
+    """The fair share of a flow in a part of a trial, in seconds from its start."""
+
+    from_s: float
+    to_s: float
+    mbps: float
+
+
+@dataclass(frozen=True)
 class TrialSeries:
     """The course of one trial, binned. All times count from the trial's start instant.
 
@@ -90,7 +99,7 @@ class TrialSeries:
         warmup_s: Length of the warm-up.
         end_s: End of the measured time.
         rate_mbps: Rate of the link.
-        fair_mbps: The link's rate over all flows.
+        fair: The link's rate over all flows, which events may change.
     """
 
     words: str
@@ -104,7 +113,7 @@ class TrialSeries:
     warmup_s: float
     end_s: float
     rate_mbps: float
-    fair_mbps: float
+    fair: tuple[FairShare, ...]
 
     @property
     def title(self) -> str:
@@ -175,9 +184,11 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         "t_ms",
         "backlog_bytes",
     }
+    rates = _rates(tables, frame)
+    changes = _ByTrial(rates)
     by_trial = (
         _ByTrial(_flows(sockets, programs)),
-        _ByTrial(_queue(_samples(tables, "queues", frame, columns), _rates(tables, frame))),
+        _ByTrial(_queue(_samples(tables, "queues", frame, columns), rates)),
     )
     panels = _panels(wanted, sockets)
     for at, own in _logged(programs):
@@ -199,7 +210,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
             warmup_s=float(about.get("warmup_s") or 0),
             end_s=span.end_s,
             rate_mbps=span.rate_mbps,
-            fair_mbps=span.rate_mbps / max(len(set(flows["flow"].to_list())), 1),
+            fair=_fair(span, changes.of(at), max(flows["flow"].n_unique(), 1)),
         )
 
 
@@ -449,6 +460,14 @@ def _rates(tables: RunTables, spans: pl.DataFrame) -> pl.DataFrame:
     return own.select("at", "t_ms", pl.Series("changed_mbps", mbps, pl.Float64)).sort("t_ms")
 
 
+def _fair(span: _Span, changes: pl.DataFrame, flows: int) -> tuple[FairShare, ...]:
+    """Return the fair share of each part of a trial between changes of the link's rate."""
+    begun = [(0.0, span.rate_mbps), *((t_ms / 1000, mbps) for t_ms, mbps in changes.rows())]
+    ends = [*(from_s for from_s, _ in begun[1:]), span.end_s]
+    parts = ((from_s, min(to_s, span.end_s), mbps) for (from_s, mbps), to_s in zip(begun, ends, strict=True))
+    return tuple(FairShare(from_s, to_s, mbps / flows) for from_s, to_s, mbps in parts if from_s < to_s)
+
+
 def _queue(queues: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     """Return the bottlenecks' delays: as the queue reports them, else its backlog over the link's rate."""
     queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
@@ -496,7 +515,10 @@ def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart
 
     fair: alt.Chart = alt.Chart(alt.NamedData(name="fair"), name="fair_share")
     fair = fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(
-        y=alt.Y("fair_mbps:Q"), tooltip=[alt.Tooltip("fair_mbps:Q", title="fair share, Mbit/s")]
+        x=_time(series, last=False, field="from_s"),
+        x2="to_s:Q",
+        y=alt.Y("mbps:Q"),
+        tooltip=[alt.Tooltip("mbps:Q", title="fair share, Mbit/s")],
     )
     goodput = layered([of_flows("goodput_mbps", "goodput, Mbit/s", legend=_LEGEND), fair], WIDTH, HEIGHT)
     panels: list[alt.Chart | alt.LayerChart] = [
@@ -535,7 +557,7 @@ def datasets(series: TrialSeries) -> dict[str, Rows]:
     return {
         "flows": series.flows.to_dicts(),
         "queue": series.queue.to_dicts(),
-        "fair": [{"fair_mbps": series.fair_mbps}],
+        "fair": [asdict(share) for share in series.fair],
         **{name: panel.rows.to_dicts() for name, panel in named_panels(series).items()},
     }
 
@@ -580,9 +602,9 @@ def _state_panels(series: TrialSeries, inks: Mapping[str, str]) -> list[alt.Char
     return charts
 
 
-def _time(series: TrialSeries, *, last: bool) -> alt.X:
+def _time(series: TrialSeries, *, last: bool, field: str = "t_s") -> alt.X:
     axis = alt.Axis(title="time since the trial's start, s") if last else alt.Axis(title=None, labels=False)
-    return alt.X("t_s:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis)
+    return alt.X(f"{field}:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis)
 
 
 def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:

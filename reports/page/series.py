@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import astuple
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -65,7 +66,7 @@ def digest(tables: RunTables) -> str:
     # by its path, as importing it takes longer than all the rest of a page whose series are there already
     figures = Path(__file__).parents[1] / "figures"
     own = [Path(__file__), figures / "series.py", figures / "programs.py"]
-    parts = ("trials", "flows", "sockets", "qlog", "queues", "catalog")
+    parts = ("trials", "flows", "sockets", "qlog", "queues", "events", "catalog")
     for path in (*(tables.folder / f"{name}.parquet" for name in parts), *own):
         if not is_plain(path):
             found.update(b"0\n")
@@ -113,7 +114,7 @@ def _script(series: TrialSeries, spec: int, numbers: _Numbers) -> str:
     )
     return (
         f'{{"spec":{spec},"flows":{_columns(series.flows, numbers)},"queue":{_columns(series.queue, numbers)}'
-        f',"fair":{numbers[series.fair_mbps]},"state":{{{state}}}}}'
+        f',"fair":{_json([astuple(share) for share in series.fair])},"state":{{{state}}}}}'
     )
 
 

@@ -74,13 +74,13 @@ function rowsOf(packed) {
 function panelsOf(trial) {
   const { $schema, vconcat, bin_ms: bin } = specifications.specs[trial.spec];
   const state = Object.entries(trial.state ?? {}).map(([name, packed]) => [name, rowsOf(packed)]);
-  const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: [{ fair_mbps: trial.fair }], ...Object.fromEntries(state) };
+  const datasets = { flows: rowsOf(trial.flows), queue: rowsOf(trial.queue), fair: trial.fair.map(([from_s, to_s, mbps]) => ({ from_s, to_s, mbps })), ...Object.fromEntries(state) };
   const legend = encodingOf(vconcat[0]).color.legend;
   return vconcat.map((whole) => {
     const panel = structuredClone(whole), encoding = encodingOf(panel), words = encoding.y.title;
     encoding.y.title = null;
     if (encoding.y.type !== "nominal") encoding.y.axis = { tickCount: 4 };
-    encoding.x.axis = { title: null, grid: false };
+    for (const layer of panel.layer ?? [panel]) layer.encoding.x.axis = { title: null, grid: false };
     for (const channel of [encoding.color, encoding.strokeDash].filter(Boolean)) channel.legend = { ...(channel.legend ?? legend), columns: 1, labelLimit: 260, symbolSize: 250 };
     return { $schema, ...panel, datasets, width: "container", height: 150, bin, words,
       line: (encoding.detail ?? encoding.color).field, value: encoding.y.field, rows: datasets[(panel.layer?.[0] ?? panel).data.name] };

@@ -28,6 +28,7 @@ from reports.figures import (
     trial_series,
     trials_together,
 )
+from reports.figures.series import FairShare
 from reports.figures.style import config
 from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
@@ -86,7 +87,7 @@ def test_samples_that_are_not_binned_stand_as_they_are(real: RunTables) -> None:
     assert set(series.queue["queue"]) == {"delay of the L4S queue", "delay of the classic queue"}
 
 
-def test_a_backlog_is_in_time_at_the_rate_of_each_instant(make: Make) -> None:
+def test_backlogs_and_fair_shares_are_at_the_rate_of_each_instant(make: Make) -> None:
     """Of 10,000 bytes at 10 Mbit/s, and from 2.5 s on at 2.5."""
     tables = make([{"aqm": "fifo", "rate_mbps": 10.0, "duration_s": 5.0, "l4s": [1], "classic": [1]}])
     key = {"cell": tables.trials["cell"][0], "trial": 1}
@@ -98,8 +99,9 @@ def test_a_backlog_is_in_time_at_the_rate_of_each_instant(make: Make) -> None:
     write(tables.folder, "queues", [row | queue for row in samples])
     write(tables.folder, "events", [key | change | {"at_ms": 2500.0, "t_ms": 2500.02}])
     tables = RunTables(tables.folder)
-    drawn = trial_series(tables, key["cell"], 1).queue
-    assert drawn["delay_ms"].to_list() == pytest.approx([8.0] * 5 + [32.0] * 5)
+    series = trial_series(tables, key["cell"], 1)
+    assert series.queue["delay_ms"].to_list() == pytest.approx([8.0] * 5 + [32.0] * 5)
+    assert series.fair == (FairShare(0, 2.50002, 10), FairShare(2.50002, 5, 2.5))
 
 
 def test_fewer_points_are_wider_bins(real: RunTables) -> None:
@@ -121,7 +123,7 @@ def test_the_specification_keeps_its_rows_apart(real: RunTables, theme: str) -> 
         names = [panel.get("name") or panel["layer"][0]["name"] for panel in spec["vconcat"]]
         assert zoom["views"] == names
         assert len(names) >= 4
-        assert series.fair_mbps == series.rate_mbps / 2
+        assert series.fair == (FairShare(0, series.end_s, series.rate_mbps / 2),)
 
 
 def test_state_is_drawn_as_the_catalog_puts_it_together(real: RunTables) -> None:
