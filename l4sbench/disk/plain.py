@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -62,14 +63,20 @@ def open_plain(path: str | Path, *, folder: int | None = None) -> BinaryIO:
     """
     if kind := _kind_at(path, folder):  # before it is opened, which may rewind a tape
         raise NotPlain(errno.EINVAL, f"it is {kind}", str(path))
-    descriptor = os.open(path, os.O_RDONLY | _CAREFULLY, dir_fd=folder)
+    # opened by the file that closes it: after an interrupt in between, a second close would be an OSError,
+    # and the interrupt a file that cannot be read
+    file = open(path, "rb", opener=partial(_opened, folder))  # noqa: SIM115  (the caller's to close)
     try:
-        if kind := kind_of(os.fstat(descriptor).st_mode):
+        if kind := kind_of(os.fstat(file.fileno()).st_mode):
             raise NotPlain(errno.EINVAL, f"it is {kind}", str(path))
-        return os.fdopen(descriptor, "rb")
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
+    return file
+
+
+def _opened(folder: int | None, path: str, flags: int) -> int:
+    return os.open(path, flags | _CAREFULLY, dir_fd=folder)
 
 
 def _kind_at(path: str | Path, folder: int | None) -> str:
@@ -93,8 +100,8 @@ def open_below(root: int, name: str) -> BinaryIO:
             except NotADirectoryError as error:  # of a link, too
                 kind = _kind_at(part, here) or "a file"
                 raise NotPlain(errno.EINVAL, f"{part} is {kind}", name) from error
-            os.close(here)
-            here = inner
+            here, outer = inner, here  # first, as an interrupt may come between
+            os.close(outer)
         return open_plain(last, folder=here)
     finally:
         os.close(here)

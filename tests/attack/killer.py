@@ -28,6 +28,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -58,6 +59,8 @@ CASE: Final = Path(__file__).parents[1] / "cases" / "trials" / "lean-dualpi2" / 
 SEED: Final = "L4SBENCH_ATTACK_SEED"
 """Environment variable with the seed."""
 DEFAULT_SEED: Final = 20260102
+KEEP: Final = "L4SBENCH_ATTACK_KEEP"
+"""Environment variable with the folder for what violations left; default: below that for temporary files."""
 DISK_MB: Final = 64
 _INSIDE: Final = "L4SBENCH_KILLER_DISK"
 _TRIALS: Final = "4"
@@ -381,10 +384,10 @@ class Killer:
         code = self.wait(child(lambda: run_here(self.runs, self.wanted, 0.0), self.log))
         if code != 0:
             raise Violation(f"a run with nothing to do ended with {code}: {self.log.read_text()[-2000:]}")
-        tables = digests(run / "tables")
         # a file that was renamed is somebody's, and stays: a table beside the new one, what a writer left
-        if {name: own for name, own in tables.items() if not name.endswith(".partial")} != self.tables:
-            raise Violation("the tables differ from those of the undisturbed run")
+        tables = {name: own for name, own in digests(run / "tables").items() if not name.endswith(".partial")}
+        if other := sorted(name for name, _ in tables.items() ^ self.tables.items()):
+            raise Violation(f"not as in the undisturbed run: {', '.join(dict.fromkeys(other))}")
         unfinished = [path for path in run.rglob(".l4sbench-*") if is_temporary(path.name)]
         if left := [*unfinished, *run.glob("cells/*/*.partial")]:
             raise Violation(f"{left[0]} is left")
@@ -412,6 +415,14 @@ def raw_digest(trial: Path) -> str:
     return hashlib.sha256(json.dumps(digests(trial / "raw")).encode()).hexdigest()
 
 
+def keep(folder: Path, seed: int) -> Path:
+    """Copy what a violation left, as a disk of its own is gone with its process; return the copy."""
+    kept = Path(os.environ.get(KEEP) or Path(tempfile.gettempdir(), "l4sbench-attack"), f"killer-{seed}")
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(folder, kept, symlinks=True, ignore=shutil.ignore_patterns("ballast"))
+    return kept
+
+
 def attack(folder: Path, faults: int, seed: int, *, disk: bool) -> int:
     """Inject so many faults; print the seed and what happened, and return 0 when nothing was lost."""
     began_s = time.monotonic()
@@ -423,7 +434,7 @@ def attack(folder: Path, faults: int, seed: int, *, disk: bool) -> int:
     except Violation as violation:
         done = killer.done if killer else []
         sys.stdout.write(f"{violation}\nfaults so far: {len(done)}, the last: {', '.join(done[-10:])}\n")
-        sys.stdout.write(f"seed {seed}: {SEED}={seed} runs the same faults\n")
+        sys.stdout.write(f"seed {seed}: {SEED}={seed} runs the same faults; kept in {keep(folder, seed)}\n")
         return 1
     took_s = time.monotonic() - began_s
     sys.stdout.write(f"{faults} faults, seed {seed}, {took_s:.0f} s, nothing lost, rewritten or faked\n")
