@@ -485,6 +485,8 @@ def reason_of(ended: Sequence[TrialFolder], trial: int, digest: str, *others: st
     kinds = [folder.kind for folder in own if folder.inputs == digest]
     if "invalid" in kinds:
         return Reason.INVALID_BEFORE
+    if "older" in kinds:
+        return Reason.INPUTS_CHANGED
     if tries := kinds.count("failed"):
         return Reason.FAILED_BEFORE if tries < MOST_TRIES else Reason.GIVEN_UP
     return Reason.INPUTS_CHANGED if own else Reason.NEW

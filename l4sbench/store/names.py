@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, Self, TypeAlias, cast
 
-TryKind: TypeAlias = Literal["", "failed", "again", "invalid"]
+TryKind: TypeAlias = Literal["", "failed", "again", "invalid", "older"]
 
 _NAME: Final = re.compile(r"([1-9][0-9]*)-([0-9a-f]+)(?:\.(again|failed)-([1-9][0-9]*))?")
 
@@ -21,7 +21,8 @@ class TrialFolder:
         trial: number of the trial in its cell.
         inputs: digest of its inputs.
         kind: empty for the first result, `failed` for a try without one, `again` for a result after an
-            invalid one, and `invalid` where a plan has an invalid result run again (no folder has that name).
+            invalid or older one. Only a plan has, and no folder, `invalid` for an invalid result that runs
+            again, and `older` for one that is older than a result with other inputs.
         number: number of the try among those of its kind, from 1; 0 for the kinds without one.
     """
 

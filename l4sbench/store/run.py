@@ -183,10 +183,11 @@ class Run:
         return sweep(self.path / "cells", lambda _: None)
 
     def to_retry(self, kinds: Collection[str]) -> StoreView:
-        """Return all ended trials, with those of these kinds so that a plan has them run again.
+        """Return all ended trials, with those that a plan shall have run again named so.
 
-        Of a trial that failed too often the first try remains. The folders of an invalid trial are replaced
-        by one of kind `invalid`.
+        These are trials of the kinds: of one that failed too often the first try remains, and the folders of
+        an invalid one are replaced by one of kind `invalid`. They are also results that are older than one
+        with other inputs, which tables have instead: their folders are replaced by one of kind `older`.
 
         Raises:
             InputError: a kind is not one of `RETRIES`, or a `trial.json` cannot be read.
@@ -194,8 +195,6 @@ class Run:
         for kind in kinds:
             if kind not in RETRIES:
                 raise InputError(f"{kind} is not a valid kind of trial; choose from {', '.join(RETRIES)}")
-        if not kinds:
-            return self.view()
         folders = {}
         for cell_id, names in self.view().folders.items():
             kept = set(names)
@@ -208,8 +207,20 @@ class Run:
                     newest = self.path / "cells" / cell_id / last
                     if read_trial_object(newest).get("status") == Status.INVALID:
                         kept = (kept - tries) | {replace(base, kind="invalid")}
+            for older in self._older(cell_id, names):
+                kept = {name for name in kept if name.first != older} | {replace(older, kind="older")}
             folders[cell_id] = tuple(sorted(kept, key=str))
         return StoreView(folders)
+
+    def _older(self, cell_id: str, names: Iterable[TrialFolder]) -> Iterator[TrialFolder]:
+        """Yield the first results of a cell that tables do not have, as the newest has other inputs."""
+        by_trial: dict[int, list[TrialFolder]] = {}
+        for name in names:
+            by_trial.setdefault(name.trial, []).append(name)
+        for own in by_trial.values():
+            results = {name.first for name in own if name.kind != "failed"}
+            if results and len({name.first for name in own}) > 1:
+                yield from results - {self._newest_of(cell_id, own).first}
 
     def ended(self, cells: Collection[str] | None = None) -> Iterator[EndedTrial]:
         """Yield the newest ended trial of every cell and number, sorted by both; only of `cells` when given.
@@ -253,20 +264,20 @@ class Run:
             for name in view.of(cell_id):
                 by_trial.setdefault(name.trial, []).append(name)
             for trial in sorted(by_trial):
-                yield self._newest_of(cell_id, by_trial[trial])
+                yield self.path / "cells" / cell_id / str(self._newest_of(cell_id, by_trial[trial]))
 
-    def _newest_of(self, cell_id: str, names: list[TrialFolder]) -> Path:
-        """Return the folder of a trial's newest result.
+    def _newest_of(self, cell_id: str, names: list[TrialFolder]) -> TrialFolder:
+        """Return the name of the folder of a trial's newest result.
 
         Of tries with the same inputs a failed one counts only if all failed. Their numbers decide, not their
         times, since a clock may have been set back.
         """
         folder = self.path / "cells" / cell_id
         of_inputs = {name.first: name for name in sorted(names, key=attrgetter("rank"))}
-        counting = sorted(map(str, of_inputs.values()))
+        counting = sorted(of_inputs.values(), key=str)
         if len(counting) > 1:
-            counting.sort(key=lambda name: str(read_trial_object(folder / name).get("ended")))
-        return folder / counting[-1]
+            counting.sort(key=lambda name: str(read_trial_object(folder / str(name)).get("ended")))
+        return counting[-1]
 
     def _load(self, folder: Path) -> EndedTrial:
         from l4sbench.store.trialfile import read_trial

@@ -88,13 +88,12 @@ class RunWriter:
         self._cells = (run.path / "cells").stat()
 
     def retry(self, kinds: Collection[str]) -> None:
-        """Have `view` show trials of these kinds so that a plan has them run again, see `Run.to_retry`.
+        """Have `view` name trials of these kinds, and older results, to run again: see `Run.to_retry`.
 
         Raises:
             InputError: a kind is not one of `RETRIES`, or a `trial.json` cannot be read.
         """
-        if kinds:
-            self.view = self.run.to_retry(kinds)
+        self.view = self.run.to_retry(kinds)
 
     def keep_matrix(self, source: bytes) -> None:
         """Replace the copy of the matrix file by the file as it was read now."""
@@ -149,7 +148,8 @@ class RunWriter:
         cell, first = self.run.path / "cells" / spec.cell.id, TrialFolder(spec.trial, spec.inputs_digest)
         if status is Status.FAILED:
             return _unused(cell, replace(first, kind="failed"))
-        if replace(first, kind="invalid") in self.view.of(spec.cell.id):
+        known = self.view.of(spec.cell.id)
+        if replace(first, kind="invalid") in known or replace(first, kind="older") in known:
             return _unused(cell, replace(first, kind="again"))
         return cell / str(first)
 

@@ -263,6 +263,21 @@ def test_changed_inputs_run_again_and_stand_beside_the_old(wanted: Matrix, run: 
     assert len(list(run.ended())) == 12
 
 
+def test_inputs_that_change_back_run_again_so_that_the_newest_result_is_theirs(
+    wanted: Matrix, run: Run
+) -> None:
+    before, other = small.SmallTestbed(), replace(small.IDENTITY, common={"kernel": "k2"})
+    small.run_matrix(wanted, run, before)
+    small.run_matrix(wanted, run, small.SmallTestbed(identity_=other))
+    others = {ended.inputs_digest for ended in run.ended()}
+    result = small.run_matrix(wanted, run, small.SmallTestbed())
+    assert result.ok + result.invalid == 12
+    assert others.isdisjoint(ended.inputs_digest for ended in run.ended())
+    assert small.run_matrix(wanted, run, small.SmallTestbed()) == RunResult(0, 0, 0, 0)
+    planned = plan(wanted, run.to_retry(()), other, small.TRAITS, Costs(small.TRAITS.cost))
+    assert planned.trials[Reason.INPUTS_CHANGED] == 12
+
+
 def test_trials_without_captures_run_again_for_captures_and_not_the_other_way_round(
     wanted: Matrix, run: Run
 ) -> None:
