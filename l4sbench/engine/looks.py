@@ -51,12 +51,14 @@ class Looks:
         self._writer = writer
         self._decide = decide
         self._waiting: dict[str, int] = {}  # cell id -> trials that must end before the next look
+        self._next: dict[str, int] = {}  # cell id -> the number of trials that it is for
 
     def begin(self, batch: Batch) -> list[CellLook]:
         """Take note of the trials of a batch; returns the looks at cells all of whose trials have ended."""
         if len(self._at) <= 1:
             return []
         self._waiting |= {cell.cell.id: cell.to_run for cell in batch.cells}
+        self._next |= {cell.cell.id: self._at[0] for cell in batch.cells}
         return [CellLook(cell, self._at[0]) for cell in batch.cells if not self._waiting[cell.cell.id]]
 
     def ended(self, task: Task) -> CellLook | None:
@@ -67,7 +69,7 @@ class Looks:
         self._waiting[cell_id] -= 1
         if self._waiting[cell_id]:
             return None
-        return CellLook(task.planned, next((at for at in self._at if at >= task.trial), self._at[-1]))
+        return CellLook(task.planned, self._next[cell_id])
 
     def further(self, look: CellLook, inputs: TrialInputs) -> list[Task]:
         """Return the trials that a cell gets next; empty when it has enough.
@@ -76,6 +78,7 @@ class Looks:
         """
         planned, cell = look.planned, look.planned.cell
         had = self._writer.view.of(cell.id)
+        taken = {one.trial for one in planned.trials}  # later ones, too, that had ended with other inputs
         for at, until in pairwise(self._at):
             if at < look.at:
                 continue
@@ -85,14 +88,16 @@ class Looks:
             if added := [
                 Task(planned, number)
                 for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
-                if reason_of(had, number, *digests).runs
+                if number not in taken and reason_of(had, number, *digests).runs
             ]:
                 return added
         return []
 
     def add(self, tasks: Sequence[Task]) -> None:
         """Take note of further trials of one cell."""
-        self._waiting[tasks[0].planned.cell.id] = len(tasks)
+        cell_id, last = tasks[0].planned.cell.id, tasks[-1].trial
+        self._waiting[cell_id] = len(tasks)
+        self._next[cell_id] = next(at for at in self._at if at >= last)
 
     def _wants_more(self, cell: Cell, at: int, inputs: TrialInputs) -> bool:
         numbers = range(1, at + 1)

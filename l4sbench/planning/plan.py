@@ -87,7 +87,10 @@ class PlannedTrial(NamedTuple):
 
 
 class CellPlan(NamedTuple):
-    """A cell, its trials up to the first look, the estimated wall seconds of each, and its kind of cost."""
+    """A cell, its trials up to the first look, the estimated wall seconds of each, and its kind of cost.
+
+    Later trials are among them if they ended with other inputs.
+    """
 
     cell: Cell
     trials: tuple[PlannedTrial, ...]
@@ -493,19 +496,26 @@ def reason_of(ended: Sequence[TrialFolder], trial: int, digest: str, *others: st
 
 
 def _trials(
-    cell: Cell, numbers: Iterable[int], inputs: TrialInputs | None, ended: Sequence[TrialFolder]
+    cell: Cell, numbers: range, inputs: TrialInputs | None, ended: Sequence[TrialFolder]
 ) -> tuple[PlannedTrial, ...]:
+    """Return the trials of a cell with these numbers, and those beyond that ended with other inputs.
+
+    Tables have all trials of a cell: if the latter did not run again, means would mix both inputs.
+    """
     if not ended:
         return _new(tuple(numbers))
     if inputs is None:
         return tuple(PlannedTrial(number, _unknown(ended, number)) for number in numbers)
-    each = zip(numbers, inputs.accepted(cell, numbers), inputs.without_capture(cell, numbers), strict=True)
+    beyond = sorted({folder.trial for folder in ended if folder.trial not in numbers})
+    known = (*numbers, *beyond)
+    each = zip(known, inputs.accepted(cell, known), inputs.without_capture(cell, known), strict=True)
     found = []
     for number, digests, bare in each:
         reason = reason_of(ended, number, *digests)
         if reason is Reason.INPUTS_CHANGED and TrialFolder(number, bare) in ended:
             reason = Reason.NO_CAPTURES
-        found.append(PlannedTrial(number, reason))
+        if number in numbers or reason is Reason.INPUTS_CHANGED:
+            found.append(PlannedTrial(number, reason))
     return tuple(found)
 
 

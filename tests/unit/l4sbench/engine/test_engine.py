@@ -263,6 +263,17 @@ def test_changed_inputs_run_again_and_stand_beside_the_old(wanted: Matrix, run: 
     assert len(list(run.ended())) == 12
 
 
+def test_trials_beyond_those_asked_for_run_again_if_their_inputs_changed(wanted: Matrix, run: Run) -> None:
+    more = replace(wanted, trials=replace(wanted.trials, min=4, max=4))
+    small.run_matrix(more, run, small.SmallTestbed())
+    before = {ended.inputs_digest for ended in run.ended()}
+    assert small.run_matrix(wanted, run, small.SmallTestbed()) == RunResult(0, 0, 0, 0)
+    other = replace(small.IDENTITY, common={"kernel": "k2"})
+    result = small.run_matrix(wanted, run, small.SmallTestbed(identity_=other))
+    assert result.ok + result.invalid == 24
+    assert before.isdisjoint(ended.inputs_digest for ended in run.ended())
+
+
 def test_inputs_that_change_back_run_again_so_that_the_newest_result_is_theirs(
     wanted: Matrix, run: Run
 ) -> None:
@@ -514,6 +525,27 @@ def test_an_adaptive_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert numbers(run) == {"fifo": [1, 2, 3], "codel": [1, 2, 3, 4, 5], "dualpi2": list(range(1, 11))}
     assert len(testbed.ran) == result.ok + result.invalid == 7
     assert small.run_matrix(wanted, run, small.SmallTestbed(), decide=Decider()) == RunResult(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_adaptive_trials_with_other_inputs_all_run_again(tmp_path: Path, jobs: int) -> None:
+    wanted = small.matrix(tmp_path, "  aqm: [fifo, codel, dualpi2]\n", trials=ADAPTIVE)
+    run = small.new_run(tmp_path / "runs", wanted)
+    five = small.matrix(tmp_path, "  aqm: [fifo, codel, dualpi2]\n", trials="5", name="five")
+    small.run_matrix(five, run, small.SmallTestbed())
+    before = {ended.inputs_digest for ended in run.ended()}
+    other = replace(small.IDENTITY, common={"kernel": "k2"})
+    decide = Decider()
+    testbed = small.SmallTestbed(identity_=other)
+    small.run_matrix(wanted, run, testbed, jobs=jobs, decide=decide)
+    assert before.isdisjoint(ended.inputs_digest for ended in run.ended())
+    assert numbers(run) == {"fifo": [*range(1, 6)], "codel": [*range(1, 6)], "dualpi2": [*range(1, 11)]}
+    assert len(testbed.ran) == len(set(testbed.ran)) == 20
+    first, second = (1, 2, 3), (1, 2, 3, 4, 5)
+    looks = {("fifo", first), ("codel", first), ("dualpi2", first), ("codel", second), ("dualpi2", second)}
+    assert decide.looks == looks
+    again = small.run_matrix(wanted, run, small.SmallTestbed(identity_=other), decide=Decider())
+    assert again == RunResult(0, 0, 0, 0)
 
 
 def test_cells_whose_trials_all_fail_get_no_more(tmp_path: Path) -> None:
