@@ -2,7 +2,9 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """Find what nobody needs any more, and remove it: runs, leftovers of runs, parts of old labs.
 
-Nothing that is in use is found, and what has come into use since is not removed.
+Nothing that is in use is found, and what has come into use since is not removed. Links beside run
+directories, such as `good` and `baseline` of a nightly sweep, use theirs; `latest` does not, as it moves to
+the newest that is left.
 """
 
 from __future__ import annotations
@@ -56,11 +58,14 @@ def litter_of_runs(
     now = datetime.now(UTC)
     for home in sorted(path for path in runs.glob("*") if path.is_dir() and not path.is_symlink()):
         found = sorted((path for path in home.iterdir() if _is_run(path)), key=_begun, reverse=True)
+        linked = _linked(home)
         for number, path in enumerate(found):
             if user_of(path) is not None:
                 continue
             age, why = now - _begun(path), ""
-            if not _has_trials(path):
+            if path.name in linked:
+                pass
+            elif not _has_trials(path):
                 why = "no trial has ended" if age > YOUNG else ""
             elif keep is not None and number >= keep:
                 why = f"not among the newest {keep}" if keep > 1 else "not the newest"
@@ -74,6 +79,13 @@ def litter_of_runs(
 
 def _is_run(path: Path) -> bool:
     return begun(path.name) is not None and not path.is_symlink() and (path / "manifest.json").is_file()
+
+
+def _linked(home: Path) -> frozenset[str]:
+    """Return the names of the runs of a matrix that links of the user's or of a sweep lead to."""
+    links = (path for path in home.iterdir() if path.is_symlink() and path.name != "latest")
+    found = (Path(os.path.realpath(path)) for path in links)  # a circle of links leads nowhere
+    return frozenset(path.name for path in found if path.parent == Path(os.path.realpath(home)))
 
 
 def _has_trials(path: Path) -> bool:
@@ -136,6 +148,8 @@ def _remove_run(path: Path) -> None:
     home = path.parent
     if not _is_run(path):
         raise InputError(f"{path} is not a run directory any more")
+    if path.name in _linked(home):
+        raise InputError("a link leads to it by now")
     aside = home / temporary_name()
     with locked(Run(path)), steady(path), making_runs(home):
         path.rename(aside)

@@ -53,6 +53,16 @@ def test_runs_with_results_stay_unless_asked_for(capsys: pytest.CaptureFixture[s
     assert Path("runs/small/latest").resolve().name == new
 
 
+def test_runs_that_links_of_a_sweep_lead_to_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    baseline, good, old, new = (aged(days, ended=True).path.name for days in (50, 40, 30, 1))
+    for name, run in (("baseline", baseline), ("good", good)):
+        Path("runs/small", name).symlink_to(run)
+    assert found(capsys, "--keep", "1") == [("run", old)]
+    assert found(capsys, "--older-than", "35") == []
+    assert main(["clean", "--keep", "1", "--yes"]) == 0
+    assert sorted(run.name for run in Path("runs/small").glob("2*")) == [baseline, good, new]
+
+
 def test_the_newest_run_is_not_too_old(capsys: pytest.CaptureFixture[str]) -> None:
     aged(400, ended=True)
     assert found(capsys, "--older-than", "1") == []
