@@ -58,12 +58,20 @@ new=$(readlink "$home/latest")
 
 outcome=ok
 test "$ended" -eq 0 || outcome="some trial failed"
+# The history names the run that the outcome is about: the last good one, unless another comparison is worse.
 against=none
 failed=0
 for base in good baseline; do
-	test -e "$home/$base/manifest.json" || continue
-	against=$(readlink "$home/$base")
-	say "compared with $base ($against):"
+	test -e "$home/$base/manifest.json" || {
+		test -L "$home/$base" || continue
+		say "$home/$base leads to no run; remove this link, or make it lead to one"
+		outcome="could not be compared with $base"
+		failed=2
+		continue
+	}
+	other=$(readlink "$home/$base")
+	test "$against" != none || against=$other
+	say "compared with $base ($other):"
 	compared=0
 	"$L4SBENCH" compare "$home/$base" "$home/$new" --dir "$runs" \
 		--junit "$home/$new/report/against-$base.xml" \
@@ -71,9 +79,13 @@ for base in good baseline; do
 		${L4SBENCH_MARGINS:+--margins "$L4SBENCH_MARGINS"} || compared=$?
 	case $compared in
 	0) ;;
-	1) outcome="worse than $base" ;;
+	1)
+		outcome="worse than $base"
+		against=$other
+		;;
 	*)
 		outcome="could not be compared with $base"
+		against=$other
 		failed=$compared
 		;;
 	esac

@@ -62,12 +62,15 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
     flows = home / "good" / "tables" / "flows.parquet"
     better = pl.read_parquet(flows).with_columns(srtt_minus_base_ms=pl.col("srtt_minus_base_ms") / 100)
     tables.write("flows", [better.lazy()], flows)
+    (home / "baseline").symlink_to(was_good)
     third = night(tmp_path)
     assert third.returncode == 1, third.stderr
     assert "delay_ms of l4s" in third.stdout.split("Worse by more than noise:")[1]
     assert (home / "good").readlink() == good
     outcomes = [line.split("\t")[-1] for line in (home / "history.tsv").read_text().splitlines()]
     assert outcomes == ["outcome", "ok", "ok", "worse than good"]
+    assert "compared with baseline" in third.stderr
+    assert (home / "history.tsv").read_text().splitlines()[-1].split("\t")[1] == str(good)
     page = (home / "history.html").read_text()
     assert '<span class="answer-word o-worse">Worse</span> in the newest night' in page
     assert page.count('/report/index.html"') >= 3
@@ -80,6 +83,15 @@ def test_nights(lab: Lab, tmp_path: Path) -> None:
     assert fourth.returncode >= 2, fourth.stderr
     assert (home / "history.tsv").read_text().splitlines()[-1].endswith("\tcould not be compared with good")
     assert (home / "good").readlink() == good
+
+    # nor is one ok whose baseline is gone
+    (home / "good").unlink()
+    (home / "baseline").unlink()
+    (home / "baseline").symlink_to("20250102T030405Z")
+    fifth = night(tmp_path)
+    assert fifth.returncode == 2, fifth.stderr
+    assert "baseline leads to no run" in fifth.stderr
+    assert (home / "history.tsv").read_text().splitlines()[-1].endswith("compared with baseline")
 
 
 def test_usage_is_said(tmp_path: Path) -> None:
