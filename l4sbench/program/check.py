@@ -94,9 +94,11 @@ def _impairs(given: frozenset[str]) -> bool:
 
 def _of_path(cell: Cell, parts: int) -> Iterator[Problem]:
     """Yield why a path whose round-trip time has this many parts cannot have these jitter and losses."""
-    if cell.path_jitter.ns * parts > cell.rtt.ns and cell.path_jitter_model != "normal":
+    rtt = cell.shortest_rtt
+    if cell.path_jitter.ns * parts > rtt.ns and cell.path_jitter_model != "normal":
         what = "one way is" if parts == 2 else "the delay before the bottleneck is"
-        message = f"{cell.path_jitter} of jitter would need a delay below 0: {what} {cell.rtt} / {parts}"
+        when = " after an event" if rtt < cell.rtt else ""
+        message = f"{cell.path_jitter} of jitter would need a delay below 0: {what} {rtt} / {parts}{when}"
         yield Problem("", "path.jitter", message, "make it smaller, or the rtt longer")
     losses = [cell.path_loss, *(event.changes.get("path.loss") for event in cell.events)]
     for loss in losses:

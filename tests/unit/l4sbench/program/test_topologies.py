@@ -106,6 +106,10 @@ def test_jitter_has_room_only_in_the_part_before_the_bottleneck() -> None:
     )
     (problem,) = problems(cell("parking-lot", path__jitter="21ms"), CATALOG)
     assert problem.message == "21ms of jitter would need a delay below 0: one way is 40ms / 2"
+    shorter = {"events__fall__at": "5s", "events__fall__rtt": "10ms"}
+    assert problems(cell("parking-lot", path__jitter="5ms", **shorter), CATALOG) == ()
+    (problem,) = problems(cell("parking-lot", path__jitter="6ms", **shorter), CATALOG)
+    assert problem.message.endswith("below 0: one way is 10ms / 2 after an event")
 
 
 def test_events_change_every_bottleneck_and_every_delay() -> None:
