@@ -33,6 +33,7 @@ class RunSummary:
         latest: True if it is the matrix's latest run.
         ended: Number of ended trials of the cells of its matrix, repetitions of one not counted.
         planned: Number of trials that its matrix asks for at least; None if it cannot be read.
+        lacking: Number of these that have no result; other cells may have more trials than they need.
         former: Number of ended trials of cells that its matrix does not have any more.
         failed: Number of the ended ones that have no result, as every try failed.
         user: The process that writes into it; None if none does.
@@ -43,6 +44,7 @@ class RunSummary:
     latest: bool
     ended: int
     planned: int | None
+    lacking: int
     former: int
     failed: int
     user: str | None
@@ -59,7 +61,7 @@ class RunSummary:
             return "running"
         if self.planned is None:
             return "its matrix cannot be read"
-        return "whole" if self.results >= self.planned else "some trials are left"
+        return "some trials are left" if self.lacking else "whole"
 
     @property
     def results(self) -> int:
@@ -69,12 +71,13 @@ class RunSummary:
     @property
     def trials(self) -> str:
         """The numbers of trials in words."""
-        planned = "?" if self.planned is None else str(self.planned)
         rest = f", {self.failed} failed" if self.failed else ""
         rest += f" and {self.former} of former cells" if self.former else ""
-        if self.planned is not None and self.results > self.planned:
-            return f"{self.results}, at least {planned} wanted{rest}"
-        return f"{self.results} of {planned}{rest}"
+        if self.planned is None:
+            return f"{self.results} of ?{rest}"
+        if self.results > self.planned and not self.lacking:
+            return f"{self.results}, at least {self.planned} wanted{rest}"
+        return f"{self.planned - self.lacking} of {self.planned}{rest}"
 
 
 def ended_text(ended: int, planned: int | None, former: int) -> str:
@@ -101,34 +104,35 @@ def summary(path: Path, matrix: Matrix | None = None) -> RunSummary:
         folders = Run(path).view().folders
     except InputError:  # links are in it, which every other command names
         folders = {}
-    ended = {cell: len({name.first for name in names}) for cell, names in folders.items()}
-    cells, planned = _planned(path, matrix)
-    former = sum(number for cell, number in ended.items() if cells is not None and cell not in cells)
-    failed = sum(
-        len({name.first for name in names} - {name.first for name in names if name.kind != "failed"})
-        for cell, names in folders.items()
-        if cells is None or cell in cells
-    )
+    # results of other inputs count once, as tables have the newest of them
+    ended = {cell: {name.trial for name in names} for cell, names in folders.items()}
+    results = {
+        cell: {name.trial for name in names if name.kind != "failed"} for cell, names in folders.items()
+    }
+    cells, least = _planned(path, matrix)
+    own = ended.keys() if cells is None else ended.keys() & cells
+    former = sum(len(trials) for cell, trials in ended.items() if cell not in own)
     latest = path.parent / "latest"
     return RunSummary(
         path=path,
         matrix=path.parent.name,
         latest=latest.is_symlink() and os.readlink(latest) == path.name,  # noqa: PTH115  (as it is written)
-        ended=sum(ended.values()) - former,
-        planned=planned,
+        ended=sum(len(ended[cell]) for cell in own),
+        planned=None if cells is None else len(cells) * least,
+        lacking=sum(max(0, least - len(results.get(cell, ()))) for cell in cells or ()),
         former=former,
-        failed=failed,
+        failed=sum(len(ended[cell] - results[cell]) for cell in own),
         user=user_of(path),
     )
 
 
-def _planned(path: Path, matrix: Matrix | None) -> tuple[frozenset[str] | None, int | None]:
-    """Return the ids of the cells of a run's matrix, and how many trials they have at least."""
+def _planned(path: Path, matrix: Matrix | None) -> tuple[frozenset[str] | None, int]:
+    """Return the ids of the cells of a run's matrix, None if it cannot be read, and the trials of each."""
     try:
         matrix = matrix or load_matrix(path / "matrix.yaml")
     except InputError:
-        return None, None
-    return frozenset(cell.id for cell in matrix.cells), len(matrix.cells) * matrix.trials.min
+        return None, 0
+    return frozenset(cell.id for cell in matrix.cells), matrix.trials.min
 
 
 @dataclass(frozen=True)

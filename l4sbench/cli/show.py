@@ -89,9 +89,13 @@ def _print_run(run: RunSummary, cells: Sequence[CellSummary], wanted: int, numbe
     own = [cell for cell in cells if not cell.former]
     ended, all_ended = (sum(len(cell.trials) for cell in some) for some in (own, cells))
     planned = None if run.planned is None else wanted * len(own)
+    needed = sum(min(len(cell.trials), wanted) for cell in own)
+    former = all_ended - ended
+    if planned is not None and needed < planned:  # others may have more than they need
+        ended = needed
     counts = {_counts(cell) for cell in cells}
     same = f", {next(iter(counts))} per cell" if len(counts) == 1 and ended else ""
-    text = f": {counted(len(cells), 'cell')}, {ended_text(ended, planned, all_ended - ended)}{same}"
+    text = f": {counted(len(cells), 'cell')}, {ended_text(ended, planned, former)}{same}"
     answer(Styled(run.name, "bold"), text)
     if run.user is not None:
         say(f"in use by {run.user}")

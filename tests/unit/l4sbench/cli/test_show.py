@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from l4sbench.cli import main
 from l4sbench.errors import TrialFailed
+from l4sbench.matrix import Trials
 from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Run, locked
 from tests.unit.l4sbench import small
@@ -152,3 +154,23 @@ def test_runs_are_listed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture
     with locked(empty):
         states = [row["state"] for row in json.loads(shown(capsys, "list", "runs", "--json"))]
     assert states == ["some trials are left", "running"]
+
+
+def test_a_run_is_not_whole_while_a_cell_lacks_trials_that_another_has_too_many_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = small.matrix(tmp_path, "  aqm: [fifo, codel]\n")
+    run = small.new_run(tmp_path / "runs", two)
+    fifo = replace(two.select(["aqm=fifo"]), trials=Trials(4, 4))
+    small.run_matrix(fifo, run, small.SmallTestbed())
+
+    def listed() -> tuple[str, str]:
+        (row,) = json.loads(shown(capsys, "list", "runs", "--json"))
+        return row["trials"], row["state"]
+
+    assert listed() == ("2 of 4", "some trials are left")
+    assert "2 cells, 2 of 4 trials have ended" in shown(capsys, "show", "small")
+    other = replace(small.IDENTITY, common={"kernel": "k2"})
+    small.run_matrix(two, run, small.SmallTestbed(identity_=other))
+    assert listed() == ("6, at least 4 wanted", "whole")
+    assert "2 cells, 6 trials have ended, at least 4 wanted" in shown(capsys, "show", "small")
