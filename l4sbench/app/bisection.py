@@ -14,9 +14,11 @@ from l4sbench.app import api
 from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix, prepare
 from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.store import Run
 
 if TYPE_CHECKING:
     from l4sbench.facts.events import OnEvent
+    from l4sbench.matrix import Matrix
     from l4sbench.testbeds.virtual.lab import BuildStep
     from reports.compare import Comparison
 
@@ -75,7 +77,8 @@ def judge_kernel(
         on_event: Called with the events of the run.
 
     Raises:
-        InputError: there is no such run or tree, or a filter or a margin is wrong.
+        InputError: there is no such run or tree, a filter or a margin is wrong, or the good run has too few
+            trials.
         TestbedError: this machine cannot build or run labs at all, or the tree is none of Linux.
     """
     from l4sbench.testbeds.virtual.lab import BuildOptions, build, remove_lab
@@ -87,7 +90,8 @@ def judge_kernel(
     if not is_folder(kernel_tree):
         raise InputError(f"there is no kernel tree {short(str(kernel_tree))}")
     require_tree(kernel_tree)
-    load_matrix(base / "matrix.yaml").select(filters)  # what is wrong shows before a kernel is compiled
+    # what is wrong shows before a kernel is compiled
+    trials = trials_of_step(base, load_matrix(base / "matrix.yaml").select(filters))
     if margins is not None:
         load_margins(Path(margins))
     require(build_checks(None))
@@ -96,7 +100,7 @@ def judge_kernel(
         build(options, on_build)
     except TestbedError as error:
         return JudgedKernel(StepOutcome.SKIP, f"this kernel does not build: {error.message}")
-    wanted = RunOptions(lab=name, new=True, runs=base.parents[1], jobs=jobs)
+    wanted = RunOptions(lab=name, new=True, runs=base.parents[1], jobs=jobs, trials=trials)
     ended = api.run_prepared(prepare(base / "matrix.yaml", filters, wanted), on_event=on_event)
     if ended.result.error is not None:
         raise ended.result.error
@@ -105,6 +109,25 @@ def judge_kernel(
     found = api.compare(base, ended.path, *filters, margins=margins)
     remove_lab(name, keep_tree=True)
     return _judged(found, ended.path)
+
+
+def trials_of_step(good: Path, matrix: Matrix) -> int | None:
+    """Return how many trials per cell a step gets: as many as the good run, whatever its matrix states.
+
+    It is None where the matrix adds trials by itself.
+
+    Raises:
+        InputError: no cell of the good run has two trials. Nothing would be worse by more than noise, and
+            every kernel good.
+    """
+    ended = Run(good).view()
+    most = max(
+        len({name.trial for name in ended.of(cell.id) if name.kind != "failed"}) for cell in matrix.cells
+    )
+    if most < 2:  # of one trial nobody knows how much it varies
+        message = f"{short(str(good))} has no cell with two trials, so that noise is not known"
+        raise InputError(message, "run it again with six trials or more: --trials 6")
+    return most if matrix.trials.until is None else None
 
 
 def _judged(found: Comparison, run: Path) -> JudgedKernel:
