@@ -91,7 +91,7 @@ def limits_of(plan: Plan) -> str:
     names = {name: f"aqm.{queue.buffer}" for name, queue in queues.items()}
     # of very many cells those with the least and the most buffer of each queue suffice
     ends: dict[tuple[str, Value | None], list[tuple[float, Cell]]] = {}
-    for cell in (planned.cell for planned in plan.asked):
+    for cell in (planned.cell for planned in plan.asked or plan.baselines):
         size = cell.rate.bits_per_s * cell.rtt.ns * cell.buffer_bdp
         own = ends.setdefault((cell.aqm, cell.get(names[cell.aqm])), [(size, cell), (size, cell)])
         if size < own[0][0]:

@@ -53,6 +53,8 @@ def find_rule(matrix: Matrix, name: str | None = None) -> Rule | None:
         raise InputError(
             [Problem(matrix.places.get("rule", ""), "rule", problem.message, problem.hint)]
         ) from None
+    if not matrix.asked:  # filters that only baselines match; these are judged with the other cells
+        return rule
     groups = matrix.asked[0].group_names
     lacking = {role: group for role, group in _roles(rule).items() if group not in groups}
     if not lacking:

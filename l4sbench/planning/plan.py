@@ -251,7 +251,8 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """Remarks of the matrix, and one on trials that are too few to be sure of anything."""
         matrix, trials = self.matrix, looks(self.matrix.trials)[0]
-        if trials >= LEAST_TRIALS or matrix.rule == "none" or len(matrix.asked[0].group_names) < 2:
+        one = self.asked[0].cell if self.asked else None  # filters may choose baselines alone
+        if trials >= LEAST_TRIALS or matrix.rule == "none" or one is None or len(one.group_names) < 2:
             return matrix.notes
         few = "1 trial per cell has no" if trials == 1 else f"{trials} trials per cell have a wide"
         none = "no" if trials == 1 else "hardly any"

@@ -56,6 +56,17 @@ def test_what_queues_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"queues: {held}\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("trials", ["2", "{min: 3, max: 10, until: decided}"])
+def test_filters_may_choose_baselines_alone(
+    trials: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = small.matrix(tmp_path, trials=trials, extra="baselines: solo-and-same\n")
+    assert main(["plan", str(wanted.path), "l4s.cc=cubic", "aqm=fifo"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n0 cells and 2 baselines, " in printed
+    assert "\nqueues: fifo limit 125 kB to 500 kB\n" in printed
+
+
 def test_what_is_unusual_in_a_matrix_of_ours_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
