@@ -12,6 +12,7 @@ from l4sbench.errors import InputError
 from l4sbench.text.parameters import plain
 
 if TYPE_CHECKING:
+    from l4sbench.facts.cell import Cell
     from l4sbench.matrix import Matrix
     from l4sbench.text.units import Value
 
@@ -46,9 +47,14 @@ def sides(between: str, base: Matrix, new: Matrix, filters: Sequence[str] = ()) 
         Half(
             f"{factor}={second}",
             frozenset(cell.id for cell in is_now.cells),
-            {cell.id: cell.with_value(factor, value).id for cell in is_now.cells},
+            {cell.id: _counterpart(cell, factor, value) for cell in is_now.cells},
         ),
     )
+
+
+def _counterpart(cell: Cell, factor: str, value: Value) -> str:
+    """Return the id of a cell with the other value; a baseline may lack the factor, and be that of both."""
+    return cell.id if cell.get(factor) is None else cell.with_value(factor, value).id
 
 
 def _half(matrix: Matrix, factor: str, value: str, filters: Sequence[str]) -> Matrix:
@@ -58,8 +64,9 @@ def _half(matrix: Matrix, factor: str, value: str, filters: Sequence[str]) -> Ma
 
 
 def _value(half: Matrix, factor: str) -> Value:
-    """Return the value that a factor has in all cells of a half."""
-    found = {str(plain(cell.factors[factor])): cell.factors[factor] for cell in half.cells}
+    """Return the value that a factor has in all cells of a half that have it."""
+    values = (cell.get(factor) for cell in half.cells)
+    found = {str(plain(value)): value for value in values if value is not None}
     if len(found) > 1:
         raise InputError(f"{factor} has several values in one half: {', '.join(found)}", "name one of them")
     return next(iter(found.values()))

@@ -31,6 +31,17 @@ def test_the_second_half_has_the_ids_of_the_first(tmp_path: Path) -> None:
     assert set(new.ids.values()) == base.cells
 
 
+def test_baselines_without_the_factor_belong_to_both_halves(tmp_path: Path) -> None:
+    wanted = small.matrix(
+        tmp_path, "  l4s.reduction: [cwr, round]\n  aqm: [fifo]\n", extra="baselines: solo\n"
+    )
+    base, new = sides("l4s.reduction=cwr,round", wanted, wanted)
+    (shared,) = base.cells & new.cells
+    assert new.ids[shared] == shared
+    assert len(base.cells) == 3  # both groups, and each of them alone
+    assert set(new.ids.values()) == base.cells
+
+
 @pytest.mark.parametrize(
     ("between", "message"),
     [
