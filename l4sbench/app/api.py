@@ -513,7 +513,6 @@ def compare(
     Raises:
         InputError: there is no such run, rule or file, or the runs have no cell in common.
     """
-    from l4sbench.app.adaptive import looks_taken
     from l4sbench.app.halves import sides
     from reports.compare import compare as compare_tables
     from reports.compare import load_margins
@@ -538,7 +537,7 @@ def compare(
             names=names,
             margins=load_margins(Path(margins)) if margins else load_margins(),
             rule=find_rule(matrices[0], rule),
-            looks=(looks_taken(matrices[0], tables[0]), looks_taken(matrices[1], tables[1])),
+            looks=(found[0].looks(every=every), found[1].looks(every=every)),
         )
         return shown(compared, comparison_html)
 

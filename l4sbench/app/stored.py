@@ -78,6 +78,15 @@ class StoredRun:
 
         return load(self.path, self.cells(filters, every=every))
 
+    def looks(self, *, every: bool = False) -> int:
+        """Return how often its cells may have been looked at while trials were added to them.
+
+        All of its cells count, so that no interval depends on the filters by which a cell is chosen.
+        """
+        from l4sbench.app.adaptive import looks_taken
+
+        return looks_taken(self.matrix, self.tables(every=every))
+
     def decide(
         self, filters: Sequence[str] = (), *, rule: Rule | str | None = None, every: bool = False
     ) -> Decision:
@@ -86,13 +95,12 @@ class StoredRun:
         Raises:
             InputError: there is no such rule, or nothing to decide on.
         """
-        from l4sbench.app.adaptive import looks_taken
         from reports.render.notebook import decision_html
         from reports.result.verdicts import decide
 
         by = require_rule(self.matrix, rule) if rule is None or isinstance(rule, str) else rule
         tables, former, not_run = self._to_report(filters, every=every)
-        decision = decide(tables, by, looks_taken(self.matrix, tables))
+        decision = decide(tables, by, self.looks(every=every))
         return shown(replace(decision, former=former, not_run=not_run), decision_html)
 
     def measure(self, filters: Sequence[str] = (), *, every: bool = False) -> Measurements:
