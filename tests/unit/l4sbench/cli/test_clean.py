@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -81,6 +82,16 @@ def test_a_run_without_results_is_found_when_nobody_can_be_starting_it(
     assert not empty.path.exists()
     assert "removed" in capsys.readouterr().err
     assert Path("runs/small/latest").resolve().name > whole
+
+
+def test_tables_that_outlived_their_trials_are_results(capsys: pytest.CaptureFixture[str]) -> None:
+    whole, empty = aged(3, ended=True), aged(2, ended=False)
+    for run in (whole, empty):
+        assert main(["collect", str(run.path)]) == 0
+    shutil.rmtree(whole.path / "cells")
+    assert found(capsys) == [("run", empty.path.name)]
+    (empty.path / "tables" / "trials.parquet").write_bytes(b"damaged")
+    assert found(capsys) == []
 
 
 def test_unfinished_trials_of_a_dead_process_are_removed(capsys: pytest.CaptureFixture[str]) -> None:
