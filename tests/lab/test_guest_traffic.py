@@ -116,3 +116,25 @@ def test_equal_seeds_give_equal_files(lab: Lab, tmp_path: Path, sink: bool) -> N
     first, again = (one_flow(lab, tmp_path / name, sink=sink) for name in ("folder", "another-folder"))
     for name in ("sender.json", "receiver.json", "status.jsonl"):
         assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()
+
+
+def test_a_pacer_that_cannot_keep_its_rate_ends_in_time_with_the_rate_that_it_had(
+    lab: Lab, tmp_path: Path
+) -> None:
+    script = Script()
+    script.pair(rate="100mbit")
+    script.batch("tx", "tc", "qdisc add dev left root tbf rate 2mbit burst 5kb limit 1mb")
+    common = ("--port", 5001, "--seconds", SECONDS, "--size", 958)
+    script.line("daemon", "rx", "counter.json", "-", "lab-traffic", "count", *common)
+    script.line("start", 100)
+    paced = ("pace", "--to", "10.0.0.2", *common, "--frames", "10000000/8000", "--codepoint", 0)
+    script.line("at", "tx", 0, "pacer.json", "-", "lab-traffic", *paced)
+    script.line("wait", (SECONDS * 1000 + 1) * MS)
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert outcome.end["ok"], outcome.end
+    pacer, counter = outcome.json("pacer.json"), outcome.json("counter.json")
+    arrived = sum(counter["packets_received"].values())
+    assert arrived * 8000e-6 / SECONDS == pytest.approx(2, rel=0.02)
+    waiting = pacer["packets_sent"] - arrived
+    assert 0 <= waiting < 300  # in the socket's buffer and on the way
+    assert [interval["end_s"] for interval in pacer["intervals"]] == [1.0, 2.0, 3.0, 4.0, 5.0]

@@ -5,7 +5,8 @@
  *
  * The n-th packet leaves n intervals after the start, whenever those before it did.
  * Beyond MOST_WAKES packets a second several leave at once, as a wake of the
- * program costs far more than a packet.
+ * program costs far more than a packet. What a slow host has not sent at the end of
+ * the flow does not leave, so that the result shows the rate that it had.
  *
  * The receiver's kernel counts for it, by packet sockets that keep nothing but
  * their statistics, one for each codepoint of the ECN field: the program sleeps
@@ -24,9 +25,11 @@
 #include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST_WAKES   20000 /* a second */
@@ -220,10 +223,36 @@ static void make_next(struct source *source, int number)
 	}
 }
 
+static volatile sig_atomic_t over;
+
+static void on_end(int number)
+{
+	(void)number;
+	over = 1;
+}
+
+/*
+ * Have @over set at the end of the flow. A signal also ends a call that waits for room
+ * in the socket, and costs nothing before: reading the clock takes virtual time.
+ */
+static void watch_end(int64_t end_ns)
+{
+	const struct sigaction action = { .sa_handler = on_end }; /* without SA_RESTART */
+	const struct itimerspec end = {
+		.it_value = { .tv_sec = end_ns / NSEC_PER_SEC, .tv_nsec = end_ns % NSEC_PER_SEC },
+	};
+	timer_t timer;
+
+	if (sigaction(SIGALRM, &action, NULL) < 0 ||
+	    timer_create(CLOCK_MONOTONIC, NULL, &timer) < 0 || /* of SIGALRM */
+	    timer_settime(timer, TIMER_ABSTIME, &end, NULL) < 0)
+		die_errno(errno, "a timer for the end of the flow");
+}
+
 /* An unreachable receiver (ICMP) is no reason to stop: nothing changes the rate. */
 static void emit(struct source *source, int number)
 {
-	while (number) {
+	while (number && !over) {
 		int sent;
 
 		make_next(source, number);
@@ -274,8 +303,9 @@ void pace(const struct options *o)
 		die("%lld packets a second are too many", (long long)(o->rate / o->frame_bits));
 	open_source(&source);
 	start_ns = announce_start(o);
+	watch_end(start_ns + o->seconds_ns);
 	for (;;) {
-		int64_t next_ns = due_ns(o, source.sent);
+		int64_t next_ns = over ? o->seconds_ns : due_ns(o, source.sent);
 
 		while (end_ns <= next_ns && end_ns < o->seconds_ns) {
 			record_sent(&intervals, end_ns, &source);
