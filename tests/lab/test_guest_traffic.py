@@ -138,3 +138,21 @@ def test_a_pacer_that_cannot_keep_its_rate_ends_in_time_with_the_rate_that_it_ha
     waiting = pacer["packets_sent"] - arrived
     assert 0 <= waiting < 300  # in the socket's buffer and on the way
     assert [interval["end_s"] for interval in pacer["intervals"]] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_connection_of_a_flood_that_is_established_sends_all_its_payload(lab: Lab, tmp_path: Path) -> None:
+    """At 2 Mbit/s it takes 2 s, which is longer than a flood waits for an answer."""
+    script = Script()
+    script.pair()
+    script.line("sysctl", "tx", "net/ipv4/tcp_wmem", "4096 16384 65536")
+    common = ("--port", 5001, "--seconds", SECONDS, "--size", 500_000)
+    script.line("daemon", "rx", "answerer.json", "-", "lab-traffic", "answer", *common)
+    script.line("start", 100)
+    flood = ("request", "--to", "10.0.0.2", *common, "--every-ns", 10_000 * MS, "--cc", "cubic")
+    script.line("at", "tx", 0, "flood.json", "-", "lab-traffic", *flood)
+    script.line("wait", 20_000 * MS)
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert outcome.end["ok"], outcome.end
+    flood_result, answerer = outcome.json("flood.json"), outcome.json("answerer.json")
+    assert [flood_result[name] for name in ("opened", "established", "ended", "failed")] == [1, 1, 1, 0]
+    assert answerer["bytes_received"] == 500_000

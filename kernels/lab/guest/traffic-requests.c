@@ -58,7 +58,7 @@ struct side {
 	uint64_t planned_number;
 	int64_t start_ns;
 	struct connection **all;  /* the sender's, in order of their numbers */
-	struct connections flood; /* without @each: those that are open */
+	struct connections flood; /* without @each: those that are not established yet */
 	uint64_t opened, established, ended, failed;
 	uint64_t unopened; /* of @failed: there was no free port */
 	uint64_t bytes_received;
@@ -149,10 +149,11 @@ static void finish(struct side *side, struct connection *connection, bool whole)
 	else
 		side->failed++;
 	end(connection);
-	if (!side->each) {
+	if (side->each)
+		return;
+	if (!connection->established)
 		TAILQ_REMOVE(&side->flood, connection, of_flood);
-		free(connection);
-	}
+	free(connection);
 }
 
 /* A flood does not wait: its attempts would soon have all ports. */
@@ -181,6 +182,8 @@ static void advance(void *about, void *data, uint32_t events)
 	if (!connection->established && events & EPOLLOUT) {
 		connection->established = true;
 		connection->handshake_ns = now_ns() - connection->begun_ns;
+		if (!side->each)
+			TAILQ_REMOVE(&side->flood, connection, of_flood);
 		if (!side->established++)
 			side->info_length = tcpinfo_read(connection->fd, &side->info);
 	}
