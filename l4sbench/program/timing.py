@@ -131,7 +131,8 @@ def _of_kind(cell: Cell, group: Group) -> Iterator[Problem]:
     if not group.complete:
         return
     lasts, captured = length(cell, group, group.start), cell.capture != "off"
-    yield from group.sends.problems(Asked(group.name, group.count, lasts, cell.rate, captured))
+    asked = Asked(group.name, group.count, lasts, cell.rate, captured, cell.family)
+    yield from group.sends.problems(asked)
 
 
 def _of_times(cell: Cell, group: Group) -> Iterator[Problem]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from l4sbench.errors import Problem
 from l4sbench.traffic.send import CODEPOINT, CODEPOINTS, RATE, SIZE, Ready, Send, shared
 from l4sbench.traffic.tools import IPERF3, iperf3, lean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from l4sbench.text.units import Rate, Size
     from l4sbench.traffic.family import Family
-    from l4sbench.traffic.send import Flow, FlowCommands
+    from l4sbench.traffic.send import Asked, Flow, FlowCommands
 
 PACING_TIMER_US: Final = 100
 """Time between two looks of iperf3 whether a packet is due; its default of 1,000 makes bursts of them."""
@@ -45,6 +48,13 @@ class Paced(Send):
         # the exact rate is a fraction: frames, and the nanoseconds in which they leave
         frames = ("--frames", f"{self.rate.bits_per_s}/{frame_bytes * 8}", "--codepoint", code)
         return lean(flow, ("pace", *size, *frames), ("count", *size), Ready.COUNTS)
+
+    def problems(self, asked: Asked) -> Iterator[Problem]:
+        """Yield the problem of packets that would leave in fragments, of which the rate would not be that."""
+        most = asked.family.most_udp_bytes
+        if self._payload_bytes(asked.family) > most:
+            message = f"a packet of {asked.family.words} has at most {most}B, not {self.size}"
+            yield Problem("", f"{asked.group}.size", message)
 
     def _payload_bytes(self, family: Family) -> int:
         return self.size.bytes if self.size else family.most_udp_bytes

@@ -110,6 +110,7 @@ class Asked:
         lasts: How long each of them lasts.
         bottleneck: Rate of the bottleneck.
         captured: True if packets are captured.
+        family: Version of IP.
     """
 
     group: str
@@ -117,6 +118,7 @@ class Asked:
     lasts: Duration
     bottleneck: Rate
     captured: bool
+    family: Family
 
 
 @dataclass(frozen=True)

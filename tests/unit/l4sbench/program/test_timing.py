@@ -130,6 +130,15 @@ def test_what_cannot_be_is_refused(factors: dict[str, str | int], path: str) -> 
     assert path in [problem.path for problem in problems(cell(**factors), CATALOG)]
 
 
+@pytest.mark.parametrize(("family", "most"), [("ipv4", 1472), ("ipv6", 1452)])
+def test_packets_of_a_paced_flow_are_at_most_full(family: str, most: int) -> None:
+    udp = {"udp__send": "paced", "udp__rate": "5mbit", "udp__codepoint": "ect1"}
+    udp |= {"udp__from": "tx-classic", "udp__to": "rx-classic", "family": family}
+    full, longer = (cell(**udp, udp__size=f"{size}B") for size in (most, most + 1))
+    assert problems(full, CATALOG) == ()
+    assert [problem.path for problem in problems(longer, CATALOG)] == ["udp.size"]
+
+
 def test_a_flow_may_stop_a_second_after_its_warmup() -> None:
     late = cell(warmup="5s", classic__start="2s", classic__stop="9s")
     assert problems(late, CATALOG) == ()
