@@ -156,3 +156,32 @@ def test_a_connection_of_a_flood_that_is_established_sends_all_its_payload(lab: 
     flood_result, answerer = outcome.json("flood.json"), outcome.json("answerer.json")
     assert [flood_result[name] for name in ("opened", "established", "ended", "failed")] == [1, 1, 1, 0]
     assert answerer["bytes_received"] == 500_000
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_packets_of_a_flood_are_valid_and_nothing_answers_them(lab: Lab, tmp_path: Path, family: str) -> None:
+    script = Script()
+    script.pair()
+    to, options = "10.0.0.2", []
+    if family == "ipv6":
+        to, options = "fd00::2", ["--ipv6"]
+        for number, (node, port) in enumerate((("tx", "left"), ("rx", "right")), start=1):
+            script.batch(node, "ip", f"addr add fd00::{number}/64 dev {port} nodad")
+    common = ("--port", 5001, "--seconds", 1, "--syn")
+    script.line("daemon", "rx", "counter.json", "-", "lab-traffic", "count", *common, *options)
+    script.line("start", 100)
+    flood = ("pace", "--to", to, *common, "--frames", "540000/540", "--codepoint", 0)
+    script.line("at", "tx", 0, "pacer.json", "-", "lab-traffic", *flood)
+    script.line("wait", 20_000 * MS)
+    script.run("rx", "cat", "/proc/net/snmp", out="snmp.txt")
+    outcome = boot(lab, script, tmp_path / "trial")
+    assert outcome.end["ok"], outcome.end
+    assert sum(outcome.json("counter.json")["packets_received"].values()) > 900
+    names, values = (
+        line.split()[1:]
+        for line in (outcome.folder / "snmp.txt").read_text().splitlines()
+        if line.startswith("Tcp: ")
+    )
+    tcp = dict(zip(names, map(int, values), strict=True))
+    assert tcp["InSegs"] > 900
+    assert (tcp["InCsumErrors"], tcp["OutRsts"], tcp["OutSegs"]) == (0, 0, 0)

@@ -69,10 +69,13 @@ struct source {
 /* The Internet checksum (RFC 1071) of whole 16-bit words, added to @sum. */
 static uint32_t add_words(uint32_t sum, const void *data, size_t length)
 {
-	const uint16_t *words = data;
+	const char *bytes = data;
+	uint16_t word;
 
-	for (size_t i = 0; i < length / 2; i++)
-		sum += words[i];
+	for (size_t i = 0; i < length; i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word)); /* of fields that have other types */
+		sum += word;
+	}
 	return sum;
 }
 
@@ -366,17 +369,17 @@ static int counter(const struct options *o, int codepoint)
 	return fd;
 }
 
-/* Somebody who listens for UDP, so that no ICMP answers it; nothing reaches the program. */
-static void discard_udp(const struct options *o)
+/* Somebody who listens, so that neither ICMP nor RST answers; nothing reaches the program. */
+static void discard_packets(const struct options *o)
 {
 	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
 	struct sock_fprog filter = { ARRAY_SIZE(code), code };
 	struct endpoint address = here(o);
-	int fd = open_socket(o, SOCK_DGRAM);
+	int fd = open_socket(o, o->syn ? SOCK_STREAM : SOCK_DGRAM);
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0 ||
-	    bind(fd, &address.any, address.length) < 0)
-		die_errno(errno, "cannot listen for UDP on port %d", o->port);
+	    bind(fd, &address.any, address.length) < 0 || (o->syn && listen(fd, 1) < 0))
+		die_errno(errno, "cannot listen on port %d", o->port);
 }
 
 static void update(const int *counters, uint64_t *packets)
@@ -417,8 +420,7 @@ void count(const struct options *o)
 		counters[i] = counter(o, i);
 		first[i] = (struct pollfd){ .fd = counters[i], .events = POLLIN };
 	}
-	if (!o->syn)
-		discard_udp(o);
+	discard_packets(o);
 	while (poll(first, CODEPOINTS, -1) < 0)
 		if (errno != EINTR)
 			die_errno(errno, "poll");
