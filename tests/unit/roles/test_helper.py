@@ -322,6 +322,43 @@ def test_nodes_start_at_one_instant(address: str) -> None:
 
 
 @pytest.mark.usefixtures("free_port")
+def test_nodes_meet_over_a_path_longer_than_the_wait_for_an_answer() -> None:
+    """A cell's delay is in place when its nodes meet, and a request is sent every 0.1 s."""
+    import socket
+
+    way_s = 0.15
+    keeper = meeting.Meeting("t-7", ["router", "tx"])
+    keeper.start()
+    near, far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    near.bind(("127.0.0.2", meeting.PORT))
+    senders: list[tuple[str, int]] = []
+
+    def carry(own: socket.socket, there: socket.socket, to: tuple[str, int] | None) -> None:
+        while True:
+            data, sender = own.recvfrom(2048)
+            if to is not None:
+                senders.append(sender)
+            threading.Timer(way_s, there.sendto, (data, to or senders[-1])).start()
+
+    for ends in ((near, far, ("127.0.0.1", meeting.PORT)), (far, near, None)):
+        threading.Thread(target=carry, args=ends, daemon=True).start()
+    starts: dict[str, meeting.Start] = {}
+
+    def attend(node: str, address: str) -> None:
+        starts[node] = meeting.attend("t-7", node, address)
+
+    router = threading.Thread(target=attend, args=("router", "127.0.0.1"))
+    router.start()
+    attend("tx", "127.0.0.2")
+    router.join(300)
+    keeper.abort("over")
+    assert len({start.at_ns + start.offset_ns for start in starts.values()}) == 1
+    assert starts["tx"].round_trip_ns >= 2 * way_s * 1e9
+    assert abs(starts["tx"].offset_ns) <= starts["tx"].round_trip_ns / 2
+
+
+@pytest.mark.usefixtures("free_port")
 def test_a_node_that_failed_keeps_the_others_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "_LINGER_S", 0.5)
     keeper = meeting.Meeting("t-2", ["router", "tx"])

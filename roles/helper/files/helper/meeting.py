@@ -150,11 +150,12 @@ def attend(
     best: tuple[int, int] | None = None
     heard = 0
     answer: dict[str, Any] = {}
+    sent: set[int] = set()
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as own:
         own.settimeout(0.1)
         while time.monotonic() < deadline:
-            got = _exchange(own, trial, node, address, failed, answer.get("start"))
+            got = _exchange(own, trial, node, address, failed, answer.get("start"), sent)
             if got is not None:
                 answer, round_trip_ns, offset_ns = got[0], got[1], 0 if same_clock else got[2]
                 heard += 1
@@ -187,9 +188,18 @@ def _start(start_ns: int, best: tuple[int, int]) -> Start:
 
 
 def _exchange(
-    own: socket.socket, trial: str, node: str, address: str, failed: str | None, start_ns: int | None
+    own: socket.socket,
+    trial: str,
+    node: str,
+    address: str,
+    failed: str | None,
+    start_ns: int | None,
+    sent: set[int],
 ) -> tuple[dict[str, Any], int, int] | None:
-    """Send one request with the start that this node knows of, if any.
+    """Send one request with the start that this node knows of, if any, and wait a little for an answer.
+
+    `sent` has when requests were sent that are not answered yet: a path's round trip may be longer than the
+    wait, so that the answer to an earlier one comes.
 
     Returns:
         The answer, the round trip, and the keeper's clock minus ours; None if there was no answer in time.
@@ -205,6 +215,7 @@ def _exchange(
     }
     try:
         own.sendto(json.dumps(asked).encode(), (address, PORT))
+        sent.add(sent_ns)
     except OSError:
         time.sleep(0.1)
         return None
@@ -217,5 +228,7 @@ def _exchange(
             time.sleep(0.1)
             return None
         here_ns = time.monotonic_ns()
-        if isinstance(answer, dict) and answer.get("trial") == trial and answer.get("sent") == sent_ns:
-            return answer, here_ns - sent_ns, int(answer["now"]) - (sent_ns + here_ns) // 2
+        asked_ns = answer.get("sent") if isinstance(answer, dict) and answer.get("trial") == trial else None
+        if isinstance(asked_ns, int) and asked_ns in sent:
+            sent.remove(asked_ns)
+            return answer, here_ns - asked_ns, int(answer["now"]) - (asked_ns + here_ns) // 2
