@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -255,6 +257,78 @@ def test_routes_that_a_trial_replaced_come_back(tmp_path: Path) -> None:
         assert sum("via 10.0.0.9" in line and f"initcwnd {window}" in line for line in shown) == 3
     assert sorted(after) == sorted(before)
     assert "route to 10.9.0.0/24 as before" in undone
+
+
+TRIAL = """\
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import meeting, trial
+
+meeting.LEAD_S, trial.SERVER_CLOSE_S = 1.0, 0.2
+part = json.loads(sys.argv[2])
+trial.perform(part, "rx", Path(sys.argv[3]))
+"""
+
+SERVER = """\
+#!/bin/sh
+exec {python} -c 'import socket, time
+own = socket.create_server(("127.0.0.1", 5001))
+time.sleep({seconds})
+print("{said}")
+raise SystemExit({code})'
+"""
+
+
+def _of_one_node(
+    folder: Path, servers: Mapping[str, tuple[str, str]], programs: Mapping[str, str]
+) -> tuple[dict[str, Any], Path]:
+    """Do a trial of one node, whose flow lasts for 0.1 s, and return the result and its folder.
+
+    Args:
+        folder: Where to do it.
+        servers: Program and `ready` of each server, by id.
+        programs: Scripts that take the place of the host's programs, by name.
+    """
+    (own := folder / "bin").mkdir()
+    for name, text in {"tc": "#!/bin/sh\n", **programs}.items():
+        (own / name).write_text(text)
+        (own / name).chmod(0o755)
+    flow = {"flow": "a-0", "receiver": "rx", "port": 5001, "start": "0s", "seconds": 0.1, "close_s": 10}
+    empty = ("modules", "links", "routes", "setup", "samplers", "readback", "expected")
+    program = {
+        **{key: [] for key in empty},
+        "sysctls": {},
+        "servers": [
+            {"id": name, "argv": [tool], "output": f"{name}.json", "ready": ready}
+            for name, (tool, ready) in servers.items()
+        ],
+        "flows": [{**flow, "argv": ["true"], "output": "sender.json", "sampled": False}],
+    }
+    part = {"id": "t", "router": "rx", "meet": "127.0.0.1", "host_nodes": ["rx"], "ports": {}}
+    plain = json.dumps({**part, "networks": {}, "programs": {"rx": program}})
+    inside = ["unshare", "--map-root-user", "--net", "--mount"]
+    done = subprocess.run(
+        [*inside, sys.executable, "-c", TRIAL, HELPER, plain, folder],
+        env={**os.environ, "PATH": f"{own}:{os.environ['PATH']}", "L4SBENCH_STATE": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if "unshare" in done.stderr:
+        pytest.skip("no user namespaces")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads((folder / "rx.json").read_text())
+    return result, folder / "raw" / "rx"
+
+
+def test_a_receiver_may_end_as_late_as_its_sender_may(tmp_path: Path) -> None:
+    """Over a path of 700 ms iperf3 ends five seconds after the planned end."""
+    server = SERVER.format(python=sys.executable, seconds=3, said="whole", code=0)
+    result, raw = _of_one_node(tmp_path, {"a-0": ("iperf3", "listens")}, {"iperf3": server})
+    assert result["ok"], result["reason"]
+    assert (raw / "a-0.json").read_text() == "whole\n"
 
 
 def test_what_cannot_be_restored_keeps_nothing_else_from_it(

@@ -42,6 +42,8 @@ DRAIN_S = 0.5
 SERVER_CLOSE_S = 3.0
 """Limit for a server to end by itself, and then by a signal."""
 LEAN = "lab-traffic"
+_END_WITH_FLOW = (LEAN, "iperf3")
+"""Receivers that end with their flow. As it may close later over a long path, they have its sender's time."""
 LEAD_NS = 200_000_000
 """Time before its flow at which a sender of lab-traffic is started; it waits for the instant by itself."""
 FLOW_STARTS = Path("/run/lab-flow")
@@ -181,7 +183,7 @@ class _Performer:
         for thread in batches:
             if thread.failure:
                 raise Failed(thread.failure)
-        self._stop_servers()
+        self._stop_servers(start.at_ns)
         self._read_back()
 
     def _measure_path(self, start_ns: int) -> None:
@@ -297,14 +299,28 @@ class _Performer:
                 said = self._said(outputs[name])
                 raise Failed(f"{name}: its receiver ended with code {process.returncode}: {said}")
 
-    def _stop_servers(self) -> None:
+    def _close_ns(self, start_ns: int) -> dict[str, int]:
+        """Return until when the receivers that end with their flow may take to end, by their flow."""
+        own = {server["id"] for server in self._program["servers"] if server["argv"][0] in _END_WITH_FLOW}
+        flows = (flow for program in self._part["programs"].values() for flow in program["flows"])
+        return {
+            flow["flow"]: start_ns
+            + duration_ns(flow["start"])
+            + int((flow["seconds"] + flow["close_s"]) * 1e9)
+            for flow in flows
+            if flow["receiver"] == self._node and flow["flow"] in own
+        }
+
+    def _stop_servers(self, start_ns: int) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
         self._require_running()
-        deadline = time.monotonic() + SERVER_CLOSE_S
+        soon_ns = time.monotonic_ns() + int(SERVER_CLOSE_S * 1e9)
         flows = self._received()
+        close_ns = self._close_ns(start_ns)
         for name, process in self._servers:
+            left_s = (max(soon_ns, close_ns.get(name, 0)) - time.monotonic_ns()) / 1e9
             try:
-                process.wait(max(0.05, deadline - time.monotonic()) if name in flows else 0)
+                process.wait(max(0.05, left_s) if name in flows else 0)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)  # iperf3 and tcpdump then write their results
         for name, process in self._servers:
