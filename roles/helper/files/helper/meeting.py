@@ -8,7 +8,8 @@ have done so in the first half of the time until then, the start is agreed; othe
 later one, twice as far away, as a busy host may pause for longer than the time was. Every node converts the
 agreed instant to its own clock: by Cristian's algorithm the offset of the clocks is the keeper's time minus
 the middle of the exchange with the shortest round trip (F. Cristian, Probabilistic clock synchronization,
-1989). Wall clocks do not matter, and a path with equal delays both ways costs no accuracy.
+1989). Wall clocks do not matter, and a path with equal delays both ways costs no accuracy. A node that delays
+what it sends has exchanges before it does (`exchanged`), which are shorter and so count.
 """
 
 from __future__ import annotations
@@ -136,33 +137,61 @@ class Meeting(threading.Thread):
             return
 
 
+def exchanged(trial: str, node: str, address: str) -> tuple[int, int]:
+    """Return round trip and offset of the shortest exchange with the keeper, before this node is ready.
+
+    Raises:
+        Failed: another node failed, or the keeper did not answer.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    found: list[tuple[int, int]] = []
+    sent: set[int] = set()
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as own:
+        own.settimeout(0.1)
+        while time.monotonic() < deadline and len(found) < _EXCHANGES:
+            got = _exchange(own, address, sent, {"trial": trial, "node": node})
+            if got is not None:
+                _raise_abort(got[0])
+                found.append(got[1:])
+                time.sleep(0.02)
+    if not found:
+        raise _silent(node, address)
+    return min(found)
+
+
 def attend(
-    trial: str, node: str, address: str, *, failed: str | None = None, same_clock: bool = False
+    trial: str,
+    node: str,
+    address: str,
+    *,
+    failed: str | None = None,
+    same_clock: bool = False,
+    before: tuple[int, int] | None = None,
 ) -> Start:
     """Report to the keeper at `address` that this node is ready, or why it failed, and return the start.
 
-    With `same_clock` the keeper is on this host, so that the offset is known to be none.
+    With `same_clock` the keeper is on this host, so that the offset is known to be none. `before` is what
+    `exchanged` returned.
 
     Raises:
         Failed: another node failed, or the keeper did not answer, or too late.
     """
     deadline = time.monotonic() + (PATIENCE_S if failed is None else _LINGER_S)
-    best: tuple[int, int] | None = None
+    best = before
     heard = 0
     answer: dict[str, Any] = {}
     sent: set[int] = set()
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as own:
+    asked = {"trial": trial, "node": node, "ready": failed is None, "failed": failed}
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as own:
         own.settimeout(0.1)
         while time.monotonic() < deadline:
-            got = _exchange(own, trial, node, address, failed, answer.get("start"), sent)
+            got = _exchange(own, address, sent, {**asked, "start": answer.get("start")})
             if got is not None:
                 answer, round_trip_ns, offset_ns = got[0], got[1], 0 if same_clock else got[2]
                 heard += 1
                 if best is None or round_trip_ns < best[0]:
                     best = (round_trip_ns, offset_ns)
-                if answer.get("abort"):
-                    raise Failed(f"not started, as elsewhere: {answer['abort']}", secondary=True)
+                _raise_abort(answer)
             if answer.get("agreed") and best is not None:
                 # on a busy host most answers come too late to count; the start does not wait for more
                 soon = answer["start"] - best[1] - time.monotonic_ns() < _SOON_NS
@@ -170,11 +199,8 @@ def attend(
                     return _start(answer["start"], best)
             if got is not None:
                 time.sleep(0.02 if heard < _EXCHANGES else 0.1)
-    if best is None:
-        raise Failed(
-            f"{address}, where the trial's time is kept, does not answer {node} (UDP port {PORT})",
-            secondary=True,
-        )
+    if not heard:
+        raise _silent(node, address)
     waiting = ", ".join(answer.get("waiting", [])) or "a start that every node heard of in time"
     raise Failed(f"{node} was ready and waited {PATIENCE_S:g} s for {waiting}", secondary=True)
 
@@ -187,16 +213,24 @@ def _start(start_ns: int, best: tuple[int, int]) -> Start:
     return Start(at_ns, best[1], best[0])
 
 
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _raise_abort(answer: dict[str, Any]) -> None:
+    if answer.get("abort"):
+        raise Failed(f"not started, as elsewhere: {answer['abort']}", secondary=True)
+
+
+def _silent(node: str, address: str) -> Failed:
+    reason = f"{address}, where the trial's time is kept, does not answer {node} (UDP port {PORT})"
+    return Failed(reason, secondary=True)
+
+
 def _exchange(
-    own: socket.socket,
-    trial: str,
-    node: str,
-    address: str,
-    failed: str | None,
-    start_ns: int | None,
-    sent: set[int],
+    own: socket.socket, address: str, sent: set[int], asked: dict[str, Any]
 ) -> tuple[dict[str, Any], int, int] | None:
-    """Send one request with the start that this node knows of, if any, and wait a little for an answer.
+    """Send one request, and wait a little for an answer.
 
     `sent` has when requests were sent that are not answered yet: a path's round trip may be longer than the
     wait, so that the answer to an earlier one comes.
@@ -205,16 +239,8 @@ def _exchange(
         The answer, the round trip, and the keeper's clock minus ours; None if there was no answer in time.
     """
     sent_ns = time.monotonic_ns()
-    asked = {
-        "trial": trial,
-        "node": node,
-        "sent": sent_ns,
-        "ready": failed is None,
-        "start": start_ns,
-        "failed": failed,
-    }
     try:
-        own.sendto(json.dumps(asked).encode(), (address, PORT))
+        own.sendto(json.dumps({**asked, "sent": sent_ns}).encode(), (address, PORT))
         sent.add(sent_ns)
     except OSError:
         time.sleep(0.1)
@@ -228,7 +254,8 @@ def _exchange(
             time.sleep(0.1)
             return None
         here_ns = time.monotonic_ns()
-        asked_ns = answer.get("sent") if isinstance(answer, dict) and answer.get("trial") == trial else None
+        ours = isinstance(answer, dict) and answer.get("trial") == asked["trial"]
+        asked_ns = answer.get("sent") if ours else None
         if isinstance(asked_ns, int) and asked_ns in sent:
             sent.remove(asked_ns)
             return answer, here_ns - asked_ns, int(answer["now"]) - (asked_ns + here_ns) // 2

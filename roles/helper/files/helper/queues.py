@@ -26,10 +26,7 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
     if not fresh and program["setup"] and not differences(part, node):
         return []
     forget_rules(part, node)
-    names = [port(part, node, link["network"]) for link in program["links"]]
-    for name in names:
-        # the queue a port has by itself cannot be deleted, which is no failure
-        run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
+    names = clear(part, node)
     if program["setup"]:
         remember_queues(part, node, names)
     if rules:
@@ -40,6 +37,15 @@ def queues(part: Mapping[str, Any], node: str, *, fresh: bool) -> list[str]:
     if wrong:
         raise Failed(f"{node}: {'; '.join(wrong)}")
     return [" ".join(command["argv"]) for command in [*rules, *program["setup"]]]
+
+
+def clear(part: Mapping[str, Any], node: str) -> list[str]:
+    """Take away the node's queues, and return the names of its ports."""
+    names = [port(part, node, link["network"]) for link in part["programs"][node]["links"]]
+    for name in names:
+        # the queue a port has by itself cannot be deleted, which is no failure
+        run(["tc", "qdisc", "del", "dev", name, "root"], check=False)
+    return names
 
 
 def differences(part: Mapping[str, Any], node: str) -> list[str]:

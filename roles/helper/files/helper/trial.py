@@ -16,10 +16,10 @@ from echo import FILE as ROUND_TRIPS_FILE
 from echo import round_trips
 from lateness import FILE as LATENESS_FILE
 from lateness import Watch
-from meeting import Meeting, Start, attend
+from meeting import Meeting, Start, attend, exchanged
 from pausing import FILE as PAUSES_FILE
 from pausing import Pausing
-from queues import queues
+from queues import clear, queues
 from samplers import Recorder, samplers
 from system import (
     Failed,
@@ -85,8 +85,7 @@ def perform(part: Mapping[str, Any], node: str, folder: Path) -> bool:
                 _tell(part, node, keeper, failure.reason)
                 raise
             result["took_s"]["setup"] = time.monotonic() - began_s
-            one_clock = part["router"] in part["host_nodes"]
-            start = attend(part["id"], node, _meeting_place(part, node), same_clock=one_clock)
+            start = performer.meet()
             result["took_s"]["ready"] = time.monotonic() - began_s
             performer.go(start)
         finally:
@@ -136,10 +135,16 @@ class _Performer:
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
         self._samplers: list[Recorder | Watch | TcBatch] = []
         self._changed: list[dict[str, Any]] = []
+        self._one_clock = part["router"] in part["host_nodes"]
+        self._exchanged: tuple[int, int] | None = None
 
     def setup(self) -> None:
         """Apply settings, set up queues and start servers."""
         self._result["changed"] = tune(self._part, self._node)
+        if self._program["flows"] and self._program["setup"] and not self._one_clock:
+            # a sender may delay what it sends, so that its requests would take longer than their answers
+            clear(self._part, self._node)
+            self._exchanged = exchanged(self._part["id"], self._node, _meeting_place(self._part, self._node))
         queues(self._part, self._node, fresh=True)
         self._host_file()
         for server in self._program["servers"]:
@@ -152,6 +157,16 @@ class _Performer:
             if self._ready[name] == "own":
                 _await_bound(received[name], process)
         self._require_running()
+
+    def meet(self) -> Start:
+        """Return the start instant that all nodes agree on."""
+        return attend(
+            self._part["id"],
+            self._node,
+            _meeting_place(self._part, self._node),
+            same_clock=self._one_clock,
+            before=self._exchanged,
+        )
 
     def go(self, start: Start) -> None:
         """Run the trial from the start instant to the read-back."""
