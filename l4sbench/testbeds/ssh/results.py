@@ -208,15 +208,18 @@ def _gather_sockets(own: Path, common: Path) -> None:
         own.unlink()
 
 
-def write_start(raw: Path, reports: Mapping[str, HostReport], keeper: str) -> int | None:
-    """Write the start instant by the clock of the node that keeps it, and return it; None if it has none."""
-    for host in reports.values():
-        node = host.nodes.get(keeper)
-        if node is not None and node.start_epoch_ns is not None:
-            text = json.dumps({"t0_ns": node.start_epoch_ns}) + "\n"
-            (raw / "start.json").write_text(text, encoding="utf-8")
-            return node.start_epoch_ns
-    return None
+def write_start(raw: Path, reports: Mapping[str, HostReport], keeper: str, capture: str = "") -> int | None:
+    """Write the start instant by the clock that dates captures: of the node `capture`, else of the keeper.
+
+    Returns:
+        The start instant by the keeper's clock; None if it has none.
+    """
+    nodes = {name: node for host in reports.values() for name, node in host.nodes.items()}
+    found = [nodes[name].start_epoch_ns if name in nodes else None for name in (capture, keeper)]
+    dated = next((start_ns for start_ns in found if start_ns is not None), None)
+    if dated is not None:
+        (raw / "start.json").write_text(json.dumps({"t0_ns": dated}) + "\n", encoding="utf-8")
+    return found[-1]
 
 
 def skew_ms(reports: Mapping[str, HostReport]) -> float:

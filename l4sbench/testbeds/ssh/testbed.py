@@ -343,7 +343,7 @@ class SshTestbed:
             if unusable:
                 raise unusable[0]
             keeper = keeper_of(spec.topology, said.switching.addresses)
-            start_ns = write_start(raw, reports, keeper)
+            start_ns = write_start(raw, reports, keeper, spec.topology.capture)
             if said.switching and start_ns is not None:
                 require_clock(f"{keeper}: its clock", start_ns / 1e9, began_s, time.time())
                 said.switching.collect(start_ns, virtual_s, raw, results, stop.is_set)

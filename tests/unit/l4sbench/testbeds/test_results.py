@@ -16,7 +16,7 @@ import pytest
 
 from l4sbench.errors import TrialFailed
 from l4sbench.testbeds.ssh import results
-from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
+from l4sbench.testbeds.ssh.results import HostReport, NodeReport, skew_ms, unpack, write_start
 
 GOOD = {
     "ok": True,
@@ -73,6 +73,15 @@ def test_results_of_a_host_become_those_of_its_nodes(tmp_path: Path, raw: Path) 
     write_start(raw, {"a": told}, "router")
     assert json.loads((raw / "start.json").read_text()) == {"t0_ns": 17}
     assert unpack(tmp_path / "none.tar.gz", "a", HELD, raw).nodes == {}
+
+
+def test_captures_are_dated_by_the_clock_of_the_node_that_has_them(raw: Path) -> None:
+    """A topology of several bottlenecks may capture at another one than that by whose clock trials start."""
+    first = HostReport(nodes={"router-1": NodeReport(start_epoch_ns=17)})
+    second = HostReport(nodes={"router-2": NodeReport(start_epoch_ns=4), "delay-2": NodeReport()})
+    for capture, dated in (("router-2", 4), ("router-1", 17), ("delay-2", 17), ("a-switch", 17)):
+        assert write_start(raw, {"a": first, "b": second}, "router-1", capture) == 17
+        assert json.loads((raw / "start.json").read_text()) == {"t0_ns": dated}
 
 
 @pytest.mark.parametrize(
