@@ -331,6 +331,18 @@ def test_a_receiver_may_end_as_late_as_its_sender_may(tmp_path: Path) -> None:
     assert (raw / "a-0.json").read_text() == "whole\n"
 
 
+def test_a_capture_that_ends_during_the_trial_is_a_failure(tmp_path: Path) -> None:
+    """What it has until then would be taken for all packets of the trial."""
+    server = SERVER.format(python=sys.executable, seconds=0, said="whole", code=0)
+    capture = "#!/bin/sh\necho header\nsleep 1\necho tcpdump: Unable to write output >&2\nexit 1\n"
+    servers = {"a-0": ("iperf3", "at once"), "capture-net-rx": ("tcpdump", "captures")}
+    result, _ = _of_one_node(tmp_path, servers, {"iperf3": server, "tcpdump": capture})
+    assert not result["ok"]
+    assert result["reason"] == (
+        "capture-net-rx ended during the trial, with code 1: tcpdump: Unable to write output"
+    )
+
+
 def test_what_cannot_be_restored_keeps_nothing_else_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -307,12 +307,15 @@ class _Performer:
         return str(reported or read_text(self._raw / f"{output}.stderr")[-300:] or "no output")
 
     def _require_running(self) -> None:
-        """Raise Failed if a receiver of the user's own has failed."""
+        """Raise Failed if a receiver of the user's own or a capture has failed."""
         outputs = {server["id"]: server["output"] for server in self._program["servers"]}
         for name, process in self._servers:
             if self._ready[name] == "own" and process.poll():
                 said = self._said(outputs[name])
                 raise Failed(f"{name}: its receiver ended with code {process.returncode}: {said}")
+            if self._ready[name] == "captures" and process.poll() is not None:
+                said = read_text(self._raw / f"{outputs[name]}.stderr")[-300:] or "no output"
+                raise Failed(f"{name} ended during the trial, with code {process.returncode}: {said}")
 
     def _close_ns(self, start_ns: int) -> dict[str, int]:
         """Return until when the receivers that end with their flow may take to end, by their flow."""
