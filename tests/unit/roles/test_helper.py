@@ -259,6 +259,40 @@ def test_routes_that_a_trial_replaced_come_back(tmp_path: Path) -> None:
     assert "route to 10.9.0.0/24 as before" in undone
 
 
+FORMER = """\
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from system import read_text
+from tuning import tune
+from wiring import wire
+
+shown = []
+for node, sysctls in (("delay", {"net.ipv4.ip_forward": "1"}), ("delay-1", {})):
+    program = {"sysctls": sysctls, "links": [], "routes": []}
+    part = {"programs": {node: program}, "host_nodes": [node], "networks": {}, "ports": {}}
+    wire(part)
+    tune(part, node)
+    shown.append(read_text("/proc/sys/net/ipv4/ip_forward"))
+print(json.dumps(shown))
+"""
+
+
+def test_a_host_that_becomes_another_node_keeps_nothing_of_the_former(tmp_path: Path) -> None:
+    """Another topology has other nodes, and a file remembers what each of them set."""
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--net", "--mount", sys.executable, "-c", FORMER, HELPER],
+        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if "unshare" in done.stderr:
+        pytest.skip("no user namespaces")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["1", "0"]
+
+
 TRIAL = """\
 import json, sys
 from pathlib import Path

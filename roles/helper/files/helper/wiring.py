@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -29,7 +30,7 @@ from system import (
     run,
     write_whole,
 )
-from tuning import free_offloads, set_offloads
+from tuning import free_offloads, restore, set_offloads
 
 _MOVED = STATE / "moved.json"
 _WIRED = STATE / "wired.json"
@@ -48,6 +49,7 @@ def wire(part: Mapping[str, Any]) -> list[str]:
     layout["names"] = _NAMES
     kept = wanted if read_json(_WIRED) == layout else []
     changed = unwire([netns for netns in namespaces() if netns not in kept])
+    changed += _without_former([] if several else part["host_nodes"])
     there = namespaces()
     for netns in wanted:
         if netns not in there:
@@ -61,6 +63,16 @@ def wire(part: Mapping[str, Any]) -> list[str]:
         here = [node for node in nodes if node in part["host_nodes"]]
         if here:
             changed += _network(part, network, here, len(nodes) > len(here))
+    return changed
+
+
+def _without_former(nodes: list[str]) -> list[str]:
+    """Restore what the host had before it was another node than these, whose settings it would keep."""
+    changed = []
+    for path in sorted(STATE.glob("before-*.json")):
+        node = path.name[len("before-") : -len(".json")]
+        with suppress(Failed):  # teardown tries again, and reports it
+            changed += [] if node in nodes else restore(node)
     return changed
 
 
