@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -315,7 +315,10 @@ raise SystemExit({code})'
 
 
 def _of_one_node(
-    folder: Path, servers: Mapping[str, tuple[str, str]], programs: Mapping[str, str]
+    folder: Path,
+    servers: Mapping[str, tuple[str, str]],
+    programs: Mapping[str, str],
+    changes: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[dict[str, Any], Path]:
     """Do a trial of one node, whose flow lasts for 0.1 s, and return the result and its folder.
 
@@ -323,6 +326,7 @@ def _of_one_node(
         folder: Where to do it.
         servers: Program and `ready` of each server, by id.
         programs: Scripts that take the place of the host's programs, by name.
+        changes: What events change at the node.
     """
     (own := folder / "bin").mkdir()
     for name, text in {"tc": "#!/bin/sh\n", **programs}.items():
@@ -337,6 +341,7 @@ def _of_one_node(
             {"id": name, "argv": [tool], "output": f"{name}.json", "ready": ready}
             for name, (tool, ready) in servers.items()
         ],
+        "changes": changes,
         "flows": [{**flow, "argv": ["true"], "output": "sender.json", "sampled": False}],
     }
     part = {"id": "t", "router": "rx", "meet": "127.0.0.1", "host_nodes": ["rx"], "ports": {}}
@@ -363,6 +368,28 @@ def test_a_receiver_may_end_as_late_as_its_sender_may(tmp_path: Path) -> None:
     result, raw = _of_one_node(tmp_path, {"a-0": ("iperf3", "listens")}, {"iperf3": server})
     assert result["ok"], result["reason"]
     assert (raw / "a-0.json").read_text() == "whole\n"
+
+
+def test_an_event_changes_all_ports_of_a_node_before_any_is_read_back(tmp_path: Path) -> None:
+    """Each read-back is a process, and the ways there and back would change by its time apart."""
+    changes = [
+        {
+            "event": "longer",
+            "factor": "rtt",
+            "at": "50ms",
+            "commands": [["tc", "change", port]],
+            "readback": {"argv": ["tc", "show", port], "output": f"event-{port}.json"},
+        }
+        for port in ("there", "back")
+    ]
+    tc = f'#!/bin/sh\necho "$*" | tee -a {tmp_path}/asked\n'
+    result, raw = _of_one_node(tmp_path, {}, {"tc": tc}, changes)
+    assert result["ok"], result["reason"]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[asked.index("change there") :] == ["change there", "change back", "show there", "show back"]
+    assert (raw / "event-back.json").read_text() == "show back\n"
+    taken = json.loads((raw / "events.json").read_text())
+    assert [(one["event"], one["factor"]) for one in taken] == [("longer", "rtt")] * 2
 
 
 def test_a_capture_that_ends_during_the_trial_is_a_failure(tmp_path: Path) -> None:

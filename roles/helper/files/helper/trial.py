@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from echo import FILE as ROUND_TRIPS_FILE
 from echo import round_trips
@@ -25,6 +25,7 @@ from system import (
     Failed,
     duration_ns,
     ended_from_outside,
+    port,
     read_text,
     resolve,
     run,
@@ -135,6 +136,7 @@ class _Performer:
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
         self._samplers: list[Recorder | Watch | TcBatch] = []
         self._changed: list[dict[str, Any]] = []
+        self._ports: dict[str, str] = {}
         self._one_clock = part["router"] in part["host_nodes"]
         self._exchanged: tuple[int, int] | None = None
 
@@ -146,6 +148,8 @@ class _Performer:
             clear(self._part, self._node)
             self._exchanged = exchanged(self._part["id"], self._node, _meeting_place(self._part, self._node))
         queues(self._part, self._node, fresh=True)
+        networks = [link["network"] for link in self._program["links"]]
+        self._ports = {network: port(self._part, self._node, network) for network in networks}
         self._host_file()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
@@ -185,7 +189,10 @@ class _Performer:
             sampler.start()
         self._announce(start.at_ns)
         flows = [(_due_ns(flow), self._start, flow) for flow in self._program["flows"]]
-        changes = [(duration_ns(one["at"]), self._change, one) for one in self._program.get("changes", [])]
+        events: dict[str, list[dict[str, Any]]] = {}
+        for one in self._program.get("changes", []):
+            events.setdefault(one["event"], []).append(one)
+        changes = [(duration_ns(ones[0]["at"]), self._change, ones) for ones in events.values()]
         for after_ns, act, what in sorted([*flows, *changes], key=lambda due: due[0]):
             _sleep_until(start.at_ns + after_ns)
             act(what, start.at_ns)
@@ -211,8 +218,7 @@ class _Performer:
         """Return the thread that makes the node's pauses, if it has any."""
         there = self._raw / PAUSES_FILE
         return [
-            Pausing(pauses, lambda argv: resolve(self._part, self._node, argv), there, start_ns)
-            for pauses in self._program.get("pauses", [])
+            Pausing(pauses, self._resolved, there, start_ns) for pauses in self._program.get("pauses", [])
         ]
 
     def _walking(self, start_ns: int) -> list[Walking]:
@@ -220,7 +226,7 @@ class _Performer:
         walks, there = self._program.get("walks"), self._raw / WALKS_FILE
         if not walks:
             return []
-        return [Walking(walks, lambda argv: resolve(self._part, self._node, argv), there, start_ns)]
+        return [Walking(walks, self._resolved, there, start_ns)]
 
     def _announce(self, start_ns: int) -> None:
         """Write the start instants of the flows that lab-traffic receives here."""
@@ -243,14 +249,21 @@ class _Performer:
         self._flows.append((flow, process))
         self._result["flows"].append({"flow": flow["flow"], "late_ms": late_ns / 1e6})
 
-    def _change(self, change: dict[str, Any], start_ns: int) -> None:
-        """Do what an event changes at this node, and read it back."""
-        for argv in change["commands"]:
-            run(resolve(self._part, self._node, argv))
-        t_ms = (time.monotonic_ns() - start_ns) / 1e6
-        self._changed.append({"event": change["event"], "factor": change["factor"], "t_ms": t_ms})
-        shown = run(resolve(self._part, self._node, change["readback"]["argv"])).stdout
-        (self._raw / change["readback"]["output"]).write_text(shown, encoding="utf-8")
+    def _change(self, changes: list[dict[str, Any]], start_ns: int) -> None:
+        """Do what an event changes at this node, and only then read it back, which takes time."""
+        for change in changes:
+            for argv in change["commands"]:
+                run(self._resolved(argv))
+            t_ms = (time.monotonic_ns() - start_ns) / 1e6
+            self._changed.append({"event": change["event"], "factor": change["factor"], "t_ms": t_ms})
+        for change in changes:
+            shown = run(self._resolved(change["readback"]["argv"])).stdout
+            (self._raw / change["readback"]["output"]).write_text(shown, encoding="utf-8")
+
+    def _resolved(self, argv: Sequence[str]) -> list[str]:
+        """Return what `resolve` does, without a process that looks for an interface at an instant."""
+        known = [self._ports.get(word[1:], word) if word.startswith("@") else word for word in argv]
+        return resolve(self._part, self._node, known)
 
     def end_all(self) -> None:
         """End all processes, whatever happened."""
@@ -272,7 +285,7 @@ class _Performer:
     ) -> subprocess.Popen[bytes]:
         """Start a program with its output in a raw file, and with `more` in its environment."""
         argv = [word.replace(FOLDER, str(self._raw)) for word in argv]
-        full, environment = resolve(self._part, self._node, argv), {**os.environ, **(more or {})}
+        full, environment = self._resolved(argv), {**os.environ, **(more or {})}
         with (self._raw / output).open("wb") as out, (self._raw / f"{output}.stderr").open("wb") as err:
             try:
                 return subprocess.Popen(
@@ -354,7 +367,7 @@ class _Performer:
 
     def _read_back(self) -> None:
         for reading in self._program["readback"]:
-            ended = run(resolve(self._part, self._node, reading["argv"]), check=False)
+            ended = run(self._resolved(reading["argv"]), check=False)
             (self._raw / reading["output"]).write_text(ended.stdout, encoding="utf-8")
             if ended.returncode and not reading["host"]:
                 raise Failed(f"cannot read back {reading['name']}: {ended.stderr.strip()[-300:]}")
