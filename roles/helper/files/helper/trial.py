@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from echo import FILE as ROUND_TRIPS_FILE
 from echo import round_trips
@@ -188,15 +190,16 @@ class _Performer:
         for sampler in self._samplers:
             sampler.start()
         self._announce(start.at_ns)
-        flows = [(_due_ns(flow), self._start, flow) for flow in self._program["flows"]]
+        due: list[tuple[int, Callable[[int], None]]]
+        due = [(_due_ns(flow), partial(self._start, flow)) for flow in self._program["flows"]]
         events: dict[str, list[dict[str, Any]]] = {}
         for one in self._program.get("changes", []):
             events.setdefault(one["event"], []).append(one)
-        changes = [(duration_ns(ones[0]["at"]), self._change, ones) for ones in events.values()]
-        for after_ns, act, what in sorted([*flows, *changes], key=lambda due: due[0]):
+        due += ((duration_ns(ones[0]["at"]), partial(self._change, ones)) for ones in events.values())
+        for after_ns, act in sorted(due, key=itemgetter(0)):
             _sleep_until(start.at_ns + after_ns)
-            act(what, start.at_ns)
-        if changes:
+            act(start.at_ns)
+        if events:
             write_whole(self._raw / CHANGES_FILE, json.dumps(self._changed))
         self._await_flows(start.at_ns)
         _sleep_until(start.at_ns + late + int(DRAIN_S * 1e9))
