@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE: Final = "numbers.json"
 """Name of the document in the folder of a report."""
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MOST_BYTES: Final = 1 << 26
 
 
@@ -82,12 +82,15 @@ class Numbers(Strict):
         groups: Its flow groups; those that rules compare come first.
         cells: The numbers of its cells, by their ids.
         trials: Number of trials in the tables that they are of, valid or not.
+        folders: The folder of each of these trials, by cell and number; those of former cells only if they
+            count. Empty in format 1.
     """
 
     format: int = Field(default=_FORMAT, ge=1, le=_FORMAT)
     groups: tuple[str, ...] = ()
     cells: Mapping[str, CellNumbers] = Field(default_factory=dict)
     trials: int = 0
+    folders: Mapping[str, Mapping[int, str]] = Field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -140,6 +143,12 @@ def numbers_of(tables: RunTables, result: Decision | Measurements, started: pl.D
             for cell in dict.fromkeys((*verdicts, *found))
         },
         trials=tables.trials.height + result.former.trials,
+        folders={
+            cell: dict(zip(trials, folders, strict=True))
+            for cell, trials, folders in tables.trials.group_by("cell", maintain_order=True)
+            .agg("trial", "folder")
+            .iter_rows()
+        },
     )
 
 

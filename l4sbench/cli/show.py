@@ -115,12 +115,23 @@ def _print_run(run: RunSummary, cells: Sequence[CellSummary], wanted: int, numbe
     answer()
     named = _named(run)
     report = as_command("l4sbench", "report", named)
-    if numbers.groups and (since := run.ended + run.former - numbers.trials) > 0:
+    if numbers.groups and (since := _since(run, own, numbers)) > 0:
         say(f"{counted(since, 'trial')} ended after the report was written: {report} takes them in")
     page = run.path / "report" / "index.html"
     hint = f"goodput, delay and verdicts: {report} writes its report"
     say(f"report: {as_path(page)}" if page.is_file() else hint)
     say(f"one cell: {as_command('l4sbench', 'show', named)} CELL, with its id or a part of it and *")
+
+
+def _since(run: RunSummary, own: Sequence[CellSummary], numbers: Numbers) -> int:
+    """Return how many trials have ended since the report; those that ran again have other folders."""
+    if not numbers.folders:  # an older l4sbench wrote it
+        return run.ended + run.former - numbers.trials
+    return sum(
+        numbers.folders.get(cell.id, {}).get(trial.trial) != trial.raw.parent.name
+        for cell in own
+        for trial in cell.trials
+    )
 
 
 def _named(run: RunSummary) -> str | Path:

@@ -150,7 +150,7 @@ def _becomes_a_fifo(file: Path) -> None:
     ("damage", "why"),
     [
         (lambda file: file.write_text('{"format": 1, "cells": {"fifo": 1}}'), "is damaged, or a newer"),
-        (lambda file: file.write_text('{"format": 2}'), "is damaged, or a newer l4sbench wrote it"),
+        (lambda file: file.write_text('{"format": 3}'), "is damaged, or a newer l4sbench wrote it"),
         (lambda file: file.write_bytes(b"\xff" * 100), "is damaged"),
         (_becomes_a_link, "cannot be read: it is a link"),
         (_becomes_a_fifo, "cannot be read: it is a FIFO"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from l4sbench.app.numbers import Numbers
 from l4sbench.cli import main
 from l4sbench.errors import TrialFailed
 from l4sbench.matrix import Trials
@@ -174,3 +175,24 @@ def test_a_run_is_not_whole_while_a_cell_lacks_trials_that_another_has_too_many_
     small.run_matrix(two, run, small.SmallTestbed(identity_=other))
     assert listed() == ("6, at least 4 wanted", "whole")
     assert "2 cells, 6 trials have ended, at least 4 wanted" in shown(capsys, "show", "small")
+
+
+def test_trials_that_ran_again_after_the_report_are_told(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders: dict[str, dict[int, str]] = {}
+    for ended in run.ended():
+        folders.setdefault(ended.cell.id, {})[ended.trial] = ended.raw.parent.name
+    (run.path / "report").mkdir()
+    numbers = Numbers(groups=("l4s", "classic"), trials=14, folders=folders)
+    (run.path / "report" / "numbers.json").write_text(numbers.text)
+
+    def said() -> str:
+        assert main(["show", "small"]) == 0
+        return capsys.readouterr().err
+
+    assert "after the report" not in said()
+    other = replace(small.IDENTITY, common={"kernel": "k2"})
+    again = small.matrix(run.path.parents[2]).select(["aqm=dualpi2"])
+    small.run_matrix(again, run, small.SmallTestbed(identity_=other))
+    assert "4 trials ended after the report was written: l4sbench report small takes them in" in said()
