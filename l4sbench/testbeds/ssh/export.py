@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Final
 from pydantic_core import to_json
 
 from l4sbench.disk import assets
+from l4sbench.disk.document import reported
 from l4sbench.disk.files import new_folder
 from l4sbench.disk.plain import is_plain, read_plain
 from l4sbench.disk.trust import read_code
 from l4sbench.errors import InputError, Problem
-from l4sbench.program import programs
+from l4sbench.program import problems, programs
 from l4sbench.program.timing import tools
 from l4sbench.program.trial import draw_conditions, seed_of
 from l4sbench.program.uses import senders
@@ -118,6 +119,7 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         raise InputError(
             [Problem(f"{matrix.path}:1:1", "", message, "choose cells by filters, such as aqm=dualpi2")]
         )
+    _require_sound(matrix)
     _require_built(matrix)
     names = dict.fromkeys(cell.topology for cell in matrix.cells)
     topologies = {name: matrix.catalog.topology(name) for name in names}
@@ -134,6 +136,13 @@ def export(folder: Path, matrix: Matrix, inventory: Path | None) -> int:
         _carry_over(place, made)
         _write(made, matrix, topologies, inventory, placed)
     return len(matrix.cells)
+
+
+def _require_sound(matrix: Matrix) -> None:
+    """Raise InputError with every reason why cells have no programs, as `plan` without an export does."""
+    wrong = (one for cell in matrix.cells for one in problems(cell, matrix.catalog))
+    if found := dict.fromkeys(replace(one, where=matrix.where(one.path)) for one in wrong):
+        raise InputError(reported(found))
 
 
 def _require_built(matrix: Matrix) -> None:

@@ -23,6 +23,7 @@ from l4sbench.program.wires import pausing
 from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
 from l4sbench.traffic.family import Family
 from l4sbench.traffic.flent import WITHOUT_NETPERF
+from l4sbench.traffic.send import NO_TOOLS
 from l4sbench.traffic.tools import IPERF3
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds
     from l4sbench.facts.cell import Cell
+    from l4sbench.facts.groups import Group
     from l4sbench.testbeds.ssh.layout import Host
     from l4sbench.topology import Topology
+    from l4sbench.traffic.send import HostTools
 
 CLOCK_S: Final = 60.0
 """Largest accepted error of a host's clock. It dates raw files and logs; no step depends on it."""
@@ -204,9 +207,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
     """Return the requirements of these cells for every node of their topologies."""
     shapes: dict[object, Cell] = {}
     for cell in cells:
-        groups = tuple(
-            (g.name, g.cc, g.ecn, g.receiver_ecn, g.nodes, g.sends.host_tools) for g in cell.groups
-        )
+        groups = tuple((g.name, g.cc, g.ecn, g.receiver_ecn, g.nodes, _host_tools(g)) for g in cell.groups)
         shapes.setdefault((cell.topology, cell.aqm, groups, rewrites(cell), _delaying(cell)), cell)
     found: dict[str, NodeNeeds] = {}
     for cell in shapes.values():
@@ -219,7 +220,7 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
         for group, pair in zip(cell.groups, place.place(cell.nodes).values(), strict=True):
             for node in pair:
                 found[node].traffic = True
-            own = group.sends.host_tools
+            own = _host_tools(group)
             found[pair.sender].tools |= dict.fromkeys(own.sender, own.purpose)
             found[pair.receiver].tools |= dict.fromkeys(own.receiver, own.purpose)
             if group.cc is None or group.ecn is None:
@@ -234,6 +235,11 @@ def node_needs(cells: Iterable[Cell], catalog: Catalog) -> dict[str, NodeNeeds]:
             if receiver_cc:
                 found[pair.receiver].ccs.add(receiver_cc)
     return found
+
+
+def _host_tools(group: Group) -> HostTools:
+    """Return the programs that a group's hosts must have; `plan` reports what the group lacks."""
+    return group.sends.host_tools if group.complete else NO_TOOLS
 
 
 def entries_of(catalog: Catalog) -> list[Queue | CongestionControl]:

@@ -206,6 +206,21 @@ def test_an_export_needs_the_programs_of_senders(
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("how", ["--export", "--on"])
+def test_a_group_that_lacks_a_factor_is_reported(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (matrix := tmp_path / "m.yaml").write_text(
+        "matrix: m\ntopology: line6\nrate: 10mbit\nrtt: 20ms\nduration: 5s\ntrials: 1\nrule: none\n"
+        "flows:\n  a: {cc: cubic}\n  b: {send: workload, cc: cubic, load: 20%}\naxes: {aqm: [fifo]}\n"
+    )
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: {hosts: {one: {ansible_host: 192.0.2.1, l4sbench_nodes: all}}}\n")
+    given = str(tmp_path / "out") if how == "--export" else f"ssh:{inventory}"
+    assert main(["plan", str(matrix), how, given]) == 2
+    assert "b.workload: is missing; b.send: workload needs it" in capsys.readouterr().err
+
+
 def test_what_is_beside_an_export_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, mine = tmp_path / "out", tmp_path / "out.partial"
     mine.mkdir()
