@@ -428,11 +428,29 @@ def test_what_cannot_be_restored_keeps_nothing_else_from_it(
     assert not memory.path.exists()
 
 
+def test_gro_that_is_off_is_off_in_hardware_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual machine's interface goes on taking what its hypervisor has merged."""
+    state = tmp_path / "state"
+    state.write_text("generic-receive-offload: on\nrx-gro-hw: on\nlarge-receive-offload: off [fixed]\n")
+    (ethtool := tmp_path / "ethtool").write_text(
+        f'#!/bin/sh\n[ "$1" = -k ] || echo "$*" >> {tmp_path}/asked\ncat {state}\n'
+    )
+    ethtool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(tuning, "STATE", tmp_path)
+    memory = tuning.Originals("router")
+    wanted = [[name, False] for name in ("tso", "gso", "gro", "lro")]
+    told = tuning._offloads(memory, "52:54:00:00:00:01", "eth1", wanted)
+    assert told == ["eth1: gro off", "eth1: rx-gro-hw off"]
+    assert (tmp_path / "asked").read_text().splitlines()[0] == "-K eth1 gro off rx-gro-hw off"
+    assert memory.plain["offloads"] == {"52:54:00:00:00:01": {"gro": True, "rx-gro-hw": True}}
+
+
 def test_reads_offloads() -> None:
     text = (CASES / "hostinfo/ethtool.txt").read_text(encoding="utf-8")
     found = tuning.offloads(text)
     assert found["tso"] == ("tcp-segmentation-offload: on" in text, True)
-    assert found.keys() == {"tso", "gso", "gro", "lro"}
+    assert found.keys() == {"tso", "gso", "gro", "lro", "rx-gro-hw"}
 
 
 @pytest.fixture

@@ -40,7 +40,10 @@ _OFFLOADS = {
     "gso": "generic-segmentation-offload",
     "gro": "generic-receive-offload",
     "lro": "large-receive-offload",
+    "rx-gro-hw": "rx-gro-hw",
 }
+_BY_HARDWARE = "rx-gro-hw"
+"""GRO by the device below, such as a hypervisor's, which stays on when GRO is turned off."""
 
 
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
@@ -356,6 +359,8 @@ def set_offloads(name: str, flags: Mapping[str, bool], *, check: bool = True) ->
 
 
 def _offloads(memory: Originals, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
+    if ["gro", False] in [list(pair) for pair in wanted]:
+        wanted = [*wanted, [_BY_HARDWARE, False]]
     differ = _other_offloads(name, wanted)
     if not differ:
         return []

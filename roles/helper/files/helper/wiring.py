@@ -30,7 +30,7 @@ from system import (
     run,
     write_whole,
 )
-from tuning import free_offloads, restore, set_offloads
+from tuning import free_offloads, offloads, restore, set_offloads
 
 _MOVED = STATE / "moved.json"
 _WIRED = STATE / "wired.json"
@@ -150,6 +150,8 @@ def _join(name: str, bridge: str) -> list[str]:
         return []
     # merged packets would cross the bridge as one, and the queue under test would not see packets
     run(["ethtool", "-K", name, *_QUIET], netns=HUB, check=False)
+    if offloads(run(["ethtool", "-k", name], netns=HUB, check=False).stdout).get("rx-gro-hw") == (True, True):
+        run(["ethtool", "-K", name, "rx-gro-hw", "off"], netns=HUB, check=False)
     run(["ip", "link", "set", name, "master", bridge, "up"], netns=HUB)
     return [f"{name} in {bridge}"]
 
