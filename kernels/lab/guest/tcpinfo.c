@@ -27,8 +27,10 @@ int tcpinfo_read(int fd, struct tcpinfo *info)
 void tcpinfo_ecn(struct text *t, const struct tcpinfo *info, size_t length)
 {
 	static const char *const modes[] = { "off", "rfc3168", "accecn", "pending" };
-	bool accecn = length >= TCPINFO_ECN_MODE_END;
-	const char *mode = info->options & TCPI_OPT_ECN ? "ecn" : "off";
+	bool ecn = info->options & TCPI_OPT_ECN;
+	/* Linux 6.18 and 6.19 have other fields in the place of the mode: 0 of any connection */
+	bool accecn = length >= TCPINFO_ECN_MODE_END && (info->ecn_mode || !ecn);
+	const char *mode = ecn ? "ecn" : "off";
 
 	text_field(t, "ecn");
 	text_puts(t, "{");
