@@ -43,6 +43,11 @@ NEGOTIATED: Final[Mapping[str, str]] = {
 """The ECN that each `ecn` of a flow group must negotiate. DCTCP's own echo is negotiated as classic ECN."""
 
 
+def negotiated(shown: object, wanted: str) -> bool:
+    """Return True if the ECN that a kernel shows may be the one wanted; `on` may be any kind."""
+    return shown == wanted or (shown == "on" and wanted != "off")
+
+
 START_RTTS: Final = 50
 START_MS: Final = 1000.0
 """The start of a flow: so many base RTTs, at least this time. Slow start and the receiver's autotuning take a
@@ -151,8 +156,8 @@ class Reader:
         run, sender = flow.run, flow.sender
         if sender is None:
             return
-        if run.ecn and sender.ecn is not None and sender.ecn != NEGOTIATED[run.ecn]:
-            wanted = NEGOTIATED[run.ecn]
+        wanted = NEGOTIATED[run.ecn] if run.ecn else None
+        if wanted is not None and sender.ecn is not None and not negotiated(sender.ecn, wanted):
             yield Fault.of(FaultKind.ECN, run.flow, side="sender", shown=sender.ecn, wanted=wanted)
         if sender.connections is not None and sender.unopened > OFF_RATE * sender.connections:
             facts = {"unopened": sender.unopened, "connections": sender.connections}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from collectors.reader import HOST_LIMITED, NEGOTIATED, Limit, Reader
+from collectors.reader import HOST_LIMITED, NEGOTIATED, Limit, Reader, negotiated
 from l4sbench.facts.faults import Fault, FaultKind
 from l4sbench.traffic.bulk import Bulk
 
@@ -58,7 +58,7 @@ def _ecn(flow: FlowResult, trial: TrialView, *, replaced: bool) -> Iterator[Faul
                 yield Fault.of(FaultKind.ECN_UNKNOWN, flow.run.flow)
         elif replaced and side == "sender" and shown == "off":
             continue
-        elif shown != wanted and not (shown == "on" and wanted != "off"):
+        elif not negotiated(shown, wanted):
             yield Fault.of(FaultKind.ECN, flow.run.flow, side=side, shown=str(shown), wanted=wanted)
 
 

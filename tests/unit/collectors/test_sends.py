@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -126,3 +127,17 @@ def test_what_was_not_sent_as_asked_makes_a_trial_invalid(
     trial = captured("lean-sends")
     trial.edit(file, lambda result: result.update(change))
     assert trial.faults() == [fault]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "faults"), [("classic", []), ("accecn", []), ("off", ["mice-0 ecn sender on off"])]
+)
+def test_a_kernel_that_does_not_distinguish_kinds_of_ecn_shows_that_it_is_on(
+    captured: Load, wanted: str, faults: list[str]
+) -> None:
+    trial = captured("lean-sends")
+    trial.edit("tx-classic/flow-mice-0.sender.json", lambda result: result.update({"ecn": {"mode": "ecn"}}))
+    sender = trial.programs["tx-classic"]
+    runs = tuple(replace(run, ecn=wanted) if run.flow == "mice-0" else run for run in sender.flows)
+    changed = replace(trial, programs={**trial.programs, "tx-classic": replace(sender, flows=runs)})
+    assert changed.faults() == faults
