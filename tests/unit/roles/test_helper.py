@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -36,6 +37,7 @@ import counters  # noqa: E402
 import facts  # noqa: E402
 import lateness  # noqa: E402
 import meeting  # noqa: E402
+import netlink  # noqa: E402
 import pauses  # noqa: E402
 import pausing  # noqa: E402
 import queues  # noqa: E402
@@ -46,6 +48,17 @@ import walking  # noqa: E402
 import wiring  # noqa: E402
 
 SETTING = Bottleneck(Rate.parse("100mbit"), Duration.parse("10ms"), 2.0)
+
+
+def test_a_request_that_the_kernel_refuses_is_no_empty_answer() -> None:
+    """Without tcp_diag the answer is such an error, and `ss` takes the place of netlink."""
+    diag = netlink.Netlink(4)  # NETLINK_SOCK_DIAG
+    no_family = struct.pack("=BBBBI", 255, socket.IPPROTO_TCP, 0, 0, 1) + bytes(48)
+    try:
+        with pytest.raises(OSError, match="Invalid argument"):
+            list(diag.dump(20, no_family))
+    finally:
+        diag.close()
 
 
 @pytest.mark.parametrize("file", sorted(HELPER.glob("*.py")), ids=lambda path: path.name)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from typing import Iterator
@@ -11,6 +12,7 @@ from typing import Iterator
 _REQUEST, _DUMP = 1, 0x300
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
+_CODE = struct.Struct("=i")
 _ATTRIBUTE = struct.Struct("=HH")
 _TYPE_MASK = 0x3FFF
 
@@ -27,7 +29,11 @@ class Netlink:
         self._socket.close()
 
     def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
-        """Yield the payload of every message of a dump. Raises OSError."""
+        """Yield the payload of every message of a dump.
+
+        Raises:
+            OSError: the kernel refuses the request, as without the module that answers it.
+        """
         head = _HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _DUMP, 0, 0)
         self._socket.send(head + body)
         while True:
@@ -35,6 +41,10 @@ class Netlink:
             at = 0
             while at + _HEADER.size <= len(data):
                 length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+                if kind in {_DONE, _ERROR} and length >= _HEADER.size + _CODE.size:
+                    (code,) = _CODE.unpack_from(data, at + _HEADER.size)
+                    if code < 0:
+                        raise OSError(-code, os.strerror(-code))
                 if kind in {_DONE, _ERROR} or length < _HEADER.size:
                     return
                 yield data[at + _HEADER.size : at + length]
