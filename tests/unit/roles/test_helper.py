@@ -176,6 +176,25 @@ def test_tc_that_does_not_end_is_a_failure(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "pauses.json").exists()
 
 
+APART = ["unshare", "--map-root-user", "--net", "--mount"]
+
+
+def apart(script: str, state: Path, *arguments: str | Path, path: str = os.environ["PATH"]) -> str:
+    """Run a script with the helper in namespaces of its own, and return its output; 77 ends it as skipped."""
+    done = subprocess.run(
+        [*APART, sys.executable, "-c", script, HELPER, *arguments],
+        env={**os.environ, "PATH": path, "L4SBENCH_STATE": str(state)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no user namespaces, or none of the kernel's devices in them")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 RULES = """\
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -202,22 +221,13 @@ print(json.dumps([shown, undone, run(["nft", "list", "tables"]).stdout.split()])
 @pytest.mark.parametrize("nodes", [["delay"], ["delay", "router"]])
 def test_rules_end_with_the_trials_that_have_them(tmp_path: Path, nodes: list[str]) -> None:
     """In a namespace of its own a node has them until the namespace goes; else teardown removes them."""
-    inside = ["unshare", "--map-root-user", "--net", "--mount"]
-    if not shutil.which("nft") or subprocess.run([*inside, "nft", "list", "ruleset"], check=False).returncode:
+    if not shutil.which("nft") or subprocess.run([*APART, "nft", "list", "ruleset"], check=False).returncode:
         pytest.skip("no nft (a package of Debian), no tables in the kernel, or no user namespaces")
-    done = subprocess.run(
-        [*inside, sys.executable, "-c", RULES, HELPER, *nodes],
-        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    printed = apart(RULES, tmp_path, *nodes)
     table = ["table", "inet", "l4sbench"]
     removed = ["rules of nft in inet l4sbench removed"]
     expected = [[], table] if nodes[1:] else [removed, []]
-    assert json.loads(done.stdout) == [[table, table, []], *expected]
+    assert json.loads(printed) == [[table, table, []], *expected]
 
 
 ROUTES = """\
@@ -252,19 +262,8 @@ print(json.dumps([*states, shown(), undone]))
 
 
 def test_routes_that_a_trial_replaced_come_back(tmp_path: Path) -> None:
-    inside = ["unshare", "--map-root-user", "--net", "--mount"]
-    done = subprocess.run(
-        [*inside, sys.executable, "-c", ROUTES, HELPER],
-        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    if done.returncode == 77 or "unshare" in done.stderr:
-        pytest.skip("no user namespaces, or no interfaces in them")
-    assert done.returncode == 0, done.stderr
-    before, first, second, after, undone = json.loads(done.stdout)
+    printed = apart(ROUTES, tmp_path)
+    before, first, second, after, undone = json.loads(printed)
     assert len(before) == 4
     for window, shown in (("10", first), ("20", second)):
         assert sum("via 10.0.0.9" in line and f"initcwnd {window}" in line for line in shown) == 3
@@ -292,18 +291,8 @@ print(json.dumps(shown))
 
 def test_a_host_that_becomes_another_node_keeps_nothing_of_the_former(tmp_path: Path) -> None:
     """Another topology has other nodes, and a file remembers what each of them set."""
-    done = subprocess.run(
-        ["unshare", "--map-root-user", "--net", "--mount", sys.executable, "-c", FORMER, HELPER],
-        env={**os.environ, "L4SBENCH_STATE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    if "unshare" in done.stderr:
-        pytest.skip("no user namespaces")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["1", "0"]
+    printed = apart(FORMER, tmp_path)
+    assert json.loads(printed) == ["1", "0"]
 
 
 TRIAL = """\
@@ -359,18 +348,7 @@ def _of_one_node(
     }
     part = {"id": "t", "router": "rx", "meet": "127.0.0.1", "host_nodes": ["rx"], "ports": {}}
     plain = json.dumps({**part, "networks": {}, "programs": {"rx": program}})
-    inside = ["unshare", "--map-root-user", "--net", "--mount"]
-    done = subprocess.run(
-        [*inside, sys.executable, "-c", TRIAL, HELPER, plain, folder],
-        env={**os.environ, "PATH": f"{own}:{os.environ['PATH']}", "L4SBENCH_STATE": str(folder / "state")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    if "unshare" in done.stderr:
-        pytest.skip("no user namespaces")
-    assert done.returncode == 0, done.stderr
+    apart(TRIAL, folder / "state", plain, folder, path=f"{own}:{os.environ['PATH']}")
     result: dict[str, Any] = json.loads((folder / "rx.json").read_text())
     return result, folder / "raw" / "rx"
 
