@@ -384,7 +384,7 @@ def test_an_event_changes_all_ports_of_a_node_before_any_is_read_back(tmp_path: 
 
 
 def test_a_capture_that_ends_during_the_trial_is_a_failure(tmp_path: Path) -> None:
-    """What it has until then would be taken for all packets of the trial."""
+    """Its packets until then would be taken for all of the trial."""
     server = SERVER.format(python=sys.executable, seconds=0, said="whole", code=0)
     capture = "#!/bin/sh\necho header\nsleep 1\necho tcpdump: Unable to write output >&2\nexit 1\n"
     servers = {"a-0": ("iperf3", "at once"), "capture-net-rx": ("tcpdump", "captures")}

@@ -48,7 +48,7 @@ from system import (
     write_whole,
 )
 from trial import perform
-from tuning import restore, tune
+from tuning import remembered, restore, tune
 from wiring import load_modules, restore_modules, unwire, wire
 
 
@@ -152,9 +152,8 @@ def _teardown() -> dict[str, Any]:
     running = read_text(host.CURRENT)
     if running:
         host.stop(running)
-    nodes = [path.name[len("before-") : -len(".json")] for path in sorted(STATE.glob("before-*.json"))]
     steps: list[Callable[[], list[str]]] = [partial(unwire, namespaces())]
-    steps += [partial(restore, node) for node in nodes]
+    steps += [partial(restore, node) for node in remembered()]
     changed = take_all([*steps, restore_modules])
     if not STATE.exists():
         return {"changed": changed}

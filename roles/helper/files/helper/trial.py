@@ -155,7 +155,7 @@ class _Performer:
         self._host_file()
         for server in self._program["servers"]:
             self._servers.append((server["id"], self._spawn(server["argv"], server["output"])))
-        received = self._received()
+        received = {flow["flow"]: flow["port"] for flow in self._received()}
         _await_listening({port for flow, port in received.items() if self._ready.get(flow) == "listens"})
         for name, process in self._servers:
             if self._ready[name] == "counts":
@@ -234,9 +234,8 @@ class _Performer:
     def _announce(self, start_ns: int) -> None:
         """Write the start instants of the flows that lab-traffic receives here."""
         lean = {server["id"] for server in self._program["servers"] if server["argv"][0] == LEAN}
-        flows = [flow for program in self._part["programs"].values() for flow in program["flows"]]
-        for flow in flows:
-            if flow["receiver"] == self._node and flow["flow"] in lean:
+        for flow in self._received():
+            if flow["flow"] in lean:
                 FLOW_STARTS.mkdir(parents=True, exist_ok=True)
                 write_whole(FLOW_STARTS / str(flow["port"]), str(start_ns + duration_ns(flow["start"])))
 
@@ -297,16 +296,14 @@ class _Performer:
             except OSError as error:
                 raise Failed(f"cannot run {full[0]}: {error.strerror}") from error
 
-    def _received(self) -> dict[str, int]:
-        """Return the flows that end at this node, with their ports."""
-        flows = (flow for program in self._part["programs"].values() for flow in program["flows"])
-        return {flow["flow"]: flow["port"] for flow in flows if flow["receiver"] == self._node}
+    def _received(self) -> list[dict[str, Any]]:
+        """Return the flows that end at this node."""
+        return [flow for flow in _flows(self._part) if flow["receiver"] == self._node]
 
     def _await_flows(self, start_ns: int) -> None:
         for flow, process in self._flows:
-            planned_ns = start_ns + duration_ns(flow["start"]) + int(flow["seconds"] * 1e9)
             limit_s = flow["close_s"]
-            left_s = (planned_ns - time.monotonic_ns()) / 1e9 + limit_s
+            left_s = (start_ns + _planned_ns(flow) - time.monotonic_ns()) / 1e9 + limit_s
             try:
                 code = process.wait(max(0.1, left_s))
             except subprocess.TimeoutExpired as error:
@@ -336,20 +333,17 @@ class _Performer:
     def _close_ns(self, start_ns: int) -> dict[str, int]:
         """Return until when the receivers that end with their flow may take to end, by their flow."""
         own = {server["id"] for server in self._program["servers"] if server["argv"][0] in _END_WITH_FLOW}
-        flows = (flow for program in self._part["programs"].values() for flow in program["flows"])
         return {
-            flow["flow"]: start_ns
-            + duration_ns(flow["start"])
-            + int((flow["seconds"] + flow["close_s"]) * 1e9)
-            for flow in flows
-            if flow["receiver"] == self._node and flow["flow"] in own
+            flow["flow"]: start_ns + _planned_ns(flow) + int(flow["close_s"] * 1e9)
+            for flow in self._received()
+            if flow["flow"] in own
         }
 
     def _stop_servers(self, start_ns: int) -> None:
         """End the servers: receivers of flows end by themselves, others such as captures by a signal."""
         self._require_running()
         soon_ns = time.monotonic_ns() + int(SERVER_CLOSE_S * 1e9)
-        flows = self._received()
+        flows = {flow["flow"] for flow in self._received()}
         close_ns = self._close_ns(start_ns)
         for name, process in self._servers:
             left_s = (max(soon_ns, close_ns.get(name, 0)) - time.monotonic_ns()) / 1e9
@@ -403,8 +397,16 @@ def _due_ns(flow: Mapping[str, Any]) -> int:
 
 def _end_ns(part: Mapping[str, Any]) -> int:
     """Return the planned end of the last flow of any node, after the start instant."""
-    flows = [flow for program in part["programs"].values() for flow in program["flows"]]
-    return max((duration_ns(f["start"]) + int(f["seconds"] * 1e9) for f in flows), default=0)
+    return max(map(_planned_ns, _flows(part)), default=0)
+
+
+def _flows(part: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [flow for program in part["programs"].values() for flow in program["flows"]]
+
+
+def _planned_ns(flow: Mapping[str, Any]) -> int:
+    """Return the planned end of a flow, after the start instant."""
+    return duration_ns(flow["start"]) + int(flow["seconds"] * 1e9)
 
 
 def _sleep_until(at_ns: int) -> None:

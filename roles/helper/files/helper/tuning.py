@@ -35,15 +35,16 @@ _ROUTE_STATES = ("linkdown", "dead", "offload", "rt_offload", "trap", "rt_trap")
 """Words that `ip route` shows but does not take."""
 FORWARDING_6 = "net.ipv6.conf.all.forwarding"
 _TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_-]+)*)+")
+GRO_BY_HARDWARE = "rx-gro-hw"
+"""GRO by the device below, such as a hypervisor's, which stays on when GRO is turned off."""
+
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
     "gro": "generic-receive-offload",
     "lro": "large-receive-offload",
-    "rx-gro-hw": "rx-gro-hw",
+    GRO_BY_HARDWARE: GRO_BY_HARDWARE,
 }
-_BY_HARDWARE = "rx-gro-hw"
-"""GRO by the device below, such as a hypervisor's, which stays on when GRO is turned off."""
 
 
 def tune(part: Mapping[str, Any], node: str) -> list[str]:
@@ -132,6 +133,12 @@ def _neighbours(part: Mapping[str, Any], node: str, memory: Originals, wanted: l
         memory.added("neighbours", name, ip)
         changed.append(f"neighbour {ip} is {mac}")
     return changed
+
+
+def remembered() -> list[str]:
+    """Return the nodes that `tune` changed outside of namespaces, and that are not restored yet."""
+    start, end = "before-", ".json"
+    return [path.name[len(start) : -len(end)] for path in sorted(STATE.glob(f"{start}*{end}"))]
 
 
 def restore(node: str) -> list[str]:
@@ -360,7 +367,7 @@ def set_offloads(name: str, flags: Mapping[str, bool], *, check: bool = True) ->
 
 def _offloads(memory: Originals, mac: str | None, name: str, wanted: list[list[Any]]) -> list[str]:
     if ["gro", False] in [list(pair) for pair in wanted]:
-        wanted = [*wanted, [_BY_HARDWARE, False]]
+        wanted = [*wanted, [GRO_BY_HARDWARE, False]]
     differ = _other_offloads(name, wanted)
     if not differ:
         return []

@@ -30,7 +30,7 @@ from system import (
     run,
     write_whole,
 )
-from tuning import free_offloads, offloads, restore, set_offloads
+from tuning import GRO_BY_HARDWARE, free_offloads, offloads, remembered, restore, set_offloads
 
 _MOVED = STATE / "moved.json"
 _WIRED = STATE / "wired.json"
@@ -69,8 +69,7 @@ def wire(part: Mapping[str, Any]) -> list[str]:
 def _without_former(nodes: list[str]) -> list[str]:
     """Restore what the host had before it was another node than these, whose settings it would keep."""
     changed = []
-    for path in sorted(STATE.glob("before-*.json")):
-        node = path.name[len("before-") : -len(".json")]
+    for node in remembered():
         with suppress(Failed):  # teardown tries again, and reports it
             changed += [] if node in nodes else restore(node)
     return changed
@@ -150,8 +149,9 @@ def _join(name: str, bridge: str) -> list[str]:
         return []
     # merged packets would cross the bridge as one, and the queue under test would not see packets
     run(["ethtool", "-K", name, *_QUIET], netns=HUB, check=False)
-    if offloads(run(["ethtool", "-k", name], netns=HUB, check=False).stdout).get("rx-gro-hw") == (True, True):
-        run(["ethtool", "-K", name, "rx-gro-hw", "off"], netns=HUB, check=False)
+    there = offloads(run(["ethtool", "-k", name], netns=HUB, check=False).stdout)
+    if there.get(GRO_BY_HARDWARE) == (True, True):
+        run(["ethtool", "-K", name, GRO_BY_HARDWARE, "off"], netns=HUB, check=False)
     run(["ip", "link", "set", name, "master", bridge, "up"], netns=HUB)
     return [f"{name} in {bridge}"]
 
