@@ -15,7 +15,7 @@ from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, samples
 from reports.published.claims.selections import names_asked, of_group, quotient
-from reports.result.load import BULK, COUNTED, with_means_of_others
+from reports.result.load import BULK, COUNTED, sum_of_known, with_means_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -180,7 +180,7 @@ def _totals(flows: pl.DataFrame) -> pl.DataFrame:
         _known(goodput.sum()),
         _known(counted.mean()).alias("mean_mbps"),
         _known(_jain(counted)).alias("jain"),
-        pl.when(retransmits.count() > 0).then(retransmits.sum()).alias("tcp_retransmits_packets"),
+        sum_of_known("retransmits_packets", COUNTED).alias("tcp_retransmits_packets"),
         (quotient(retransmits.sum(), of_tcp.sum()) * 100).alias("tcp_retransmits_percent"),
         pl.when(arrived.null_count() == 0).then(arrived.sum()),
         ((pl.col("ecn") == "accecn").mean() * 100).alias("accecn_percent"),
