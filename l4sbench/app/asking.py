@@ -202,7 +202,7 @@ class Atlas:
         Raises:
             InputError: it is not valid, or the table has no such queue or competitor.
         """
-        return self.answer(AtlasQuestion.parse(words, self.catalog, self.usual))
+        return self.answer(AtlasQuestion.parse(words, self.catalog, self.columns))
 
     def answer(self, question: AtlasQuestion) -> AtlasAnswer:
         """Answer a question, and find what to set instead.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -45,14 +45,60 @@ _PLURALS: Final = {
 _BETWEEN: Final = frozenset({"against", "beside", "v", "versus", "vs"})
 """Words between a congestion control and its competitor."""
 
+_CHANGE_TO: Final = frozenset({"to", "use", "deploy", "enable"})
+"""Words before the congestion control that is asked about."""
+
+_ALSO: Final = {
+    **dict.fromkeys(("bfifo", "drop tail", "droptail", "pfifo", "tail drop", "taildrop"), ("aqm", "fifo")),
+    **{f"{word} l4s": ("to", "prague") for word in _CHANGE_TO},
+}
+"""What the field calls things beside their names and labels -> the key and the name."""
+
+_PER_SECOND: Final = ("", "/s", " per second")
+_RATE_UNITS: Final = {
+    **{f"{of}{bit}": f"{of}bit" for of in "kmg" for bit in ("bit", "bits", "bit/s", "bits/s", "bps", "b/s")},
+    **{
+        f"{of}bit{plural}{per}": f"{of[0]}bit"
+        for of in ("kilo", "mega", "giga")
+        for plural in ("", "s")
+        for per in _PER_SECOND
+    },
+}
+_RTT_UNITS: Final = {
+    **{f"{of}{end}": f"{of}s" for of in ("u", "m") for end in ("s", "sec", "secs")},
+    **{
+        f"{of}second{plural}": f"{unit}s"
+        for of, unit in {"micro": "u", "milli": "m"}.items()
+        for plural in ("", "s")
+    },
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    "µs": "us",
+}
+"""How units may be written, in lower case -> the unit of `Rate` or `Duration`."""
+
+
+def _alternatives(spellings: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(spellings, key=len, reverse=True)))
+
+
 _NUMBER: Final = r"(?<![\w.])(-?\d+(?:\.\d+)?)"
-_RATE: Final = re.compile(rf"{_NUMBER}\s*([kmg])(?:bit/s|bit|bps|b/s)(?!\w)", re.IGNORECASE)
+_RATE: Final = re.compile(rf"{_NUMBER}\s*({_alternatives(_RATE_UNITS)})(?!\w)", re.IGNORECASE)
+_SHORT_RATE: Final = re.compile(rf"{_NUMBER}\s*([MG])(?!\w)")
+"""A rate as iperf3 takes it; `m` may be anything."""
 _BYTES: Final = re.compile(rf"{_NUMBER}\s*([kKmMgG])B(?:/s|ps)(?!\w)")
 """A rate in bytes: `MB/s` is eight times `Mb/s`."""
-_RTT: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s)(?!\w)", re.IGNORECASE)
+_RTT: Final = re.compile(rf"{_NUMBER}\s*({_alternatives(_RTT_UNITS)})(?!\w)", re.IGNORECASE)
 _STEP: Final = re.compile(rf"(?<!\w)min_qlen_step\s+{_NUMBER}p?(?!\w)")
-_BUFFER: Final = re.compile(rf"{_NUMBER}\s*bdp(?!\w)", re.IGNORECASE)
-_QUANTITIES: Final = {"rate": _RATE, "rtt": _RTT, "buffer_bdp": _BUFFER, "min_qlen_step": _STEP}
+_BUFFER: Final = re.compile(rf"{_NUMBER}\s*x?\s*bdps?(?!\w)", re.IGNORECASE)
+_QUANTITIES: Final[Sequence[tuple[str, re.Pattern[str], Mapping[str, str]]]] = (
+    ("rate", _RATE, _RATE_UNITS),
+    ("rate", _SHORT_RATE, {"m": "mbit", "g": "gbit"}),
+    ("rtt", _RTT, _RTT_UNITS),
+    ("buffer_bdp", _BUFFER, {}),
+    ("min_qlen_step", _STEP, {}),
+)
+"""Keys, how plain words state them, and the units of what is stated."""
+_MEASURED: Final = frozenset(key for key, _, _ in _QUANTITIES)
 _BEFORE_KEY: Final = re.compile(r"\s(?=[\w.]+=)")
 _LONGEST: Final = 1000
 
@@ -74,11 +120,12 @@ class AtlasQuestion:
     column: AtlasColumn
 
     @classmethod
-    def parse(cls, words: Sequence[str], catalog: Catalog, usual: AtlasColumn) -> Self:
+    def parse(cls, words: Sequence[str], catalog: Catalog, columns: Iterable[AtlasColumn]) -> Self:
         """Return the question of `KEY=VALUE` words, of plain words, or of both.
 
         Keys are `aqm`, `rate` and `rtt`, and where they are not the usual ones `buffer_bdp` (1), `against`,
-        `ecn` of the competitor, `to` and `min_qlen_step` of DualPI2.
+        `ecn` of the competitor, `to` and `min_qlen_step` of DualPI2. The usual flows are those of the first
+        column that has all that are stated, or else of the first one.
 
         Raises:
             InputError: a word is not valid, or the queue, the rate or the round-trip time is missing.
@@ -87,6 +134,7 @@ class AtlasQuestion:
         if lacking := [key for key in ("aqm", "rate", "rtt") if key not in stated]:
             example = "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
             raise InputError(f"the question states no {', no '.join(lacking)}", example)
+        usual = _usual(stated, columns)
         try:
             step = stated.get("min_qlen_step")
             return cls(
@@ -135,6 +183,17 @@ def stated_by(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
     return found
 
 
+def _usual(stated: Mapping[str, str], columns: Iterable[AtlasColumn]) -> AtlasColumn:
+    """Return the first column with the flows that are stated, else the first one."""
+    columns = list(columns)
+
+    def agrees(column: AtlasColumn) -> bool:
+        flows = {"to": column.l4s, "against": column.classic, "ecn": column.classic_ecn}
+        return all(stated.get(key, name) == name for key, name in flows.items())
+
+    return next(filter(agrees, columns), columns[0])
+
+
 def _pair(word: str, catalog: Catalog) -> tuple[str, str]:
     """Return the key and the value, which may be written as plain words write it."""
     key, _, text = word.partition("=")
@@ -142,7 +201,7 @@ def _pair(word: str, catalog: Catalog) -> tuple[str, str]:
     if key not in _PLURALS:
         raise InputError(f"{key[:40]!r} is not a valid key of a question", suggest(key, _PLURALS))
     text = text.strip().rstrip(",;")
-    if key in _QUANTITIES:
+    if key in _MEASURED:
         quantities, rest = _quantities(text)
         return quantities[0] if not rest.strip() and [of for of, _ in quantities] == [key] else (key, text)
     offered = {written: name for of, name, written in _names(catalog) if (of == "aqm") == (key == "aqm")}
@@ -189,11 +248,10 @@ def _quantities(text: str) -> tuple[list[tuple[str, str]], str]:
         hint = f"write {8 * float(number):g}{bits}, or {number}{bits} if bits are meant"
         raise InputError(f"{rate[0][:40]} is a rate in bytes", hint)
     found: list[tuple[str, str]] = []
-    for key, pattern in _QUANTITIES.items():
+    for key, pattern, units in _QUANTITIES:
         while (match := pattern.search(text)) is not None:
             number, *unit = match.groups()
-            value = f"{number}{unit[0].lower()}{'bit' if key == 'rate' else ''}" if unit else number
-            found.append((key, value))
+            found.append((key, number + "".join(units[one.lower()] for one in unit)))
             text = f"{text[: match.start()]} {text[match.end() :]}"
     return found, text
 
@@ -207,6 +265,7 @@ def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
     for one in catalog.congestion_controls.values():
         key = "to" if one.l4s else "against"
         names += [(key, one.name, _folded(name)) for name in (one.name, one.label)]
+    names += [(key, name, written) for written, (key, name) in _ALSO.items()]
     return sorted(names, key=lambda one: -len(one[2]))
 
 
@@ -214,6 +273,8 @@ def _hint(word: str, known: Sequence[str]) -> str:
     """Return what to write instead of a word that is not understood."""
     if word == "ecn":
         return "write ecn=classic if the competitor uses ECN, and fifo-ecn if the queue marks"
+    if word == "l4s":
+        return "write `switch to L4S`, and fq-codel-l4s if the queue marks L4S on its own"
     if word[0].isdigit():
         return "write a rate such as 50mbit, a round-trip time such as 20ms or a buffer such as 2bdp"
     return (
@@ -226,16 +287,38 @@ def _side(before: str, after: str) -> str | None:
     last = before.split()[-1:]
     if _BETWEEN.intersection(last) or last == ["competitor"]:
         return "against"
-    if last == ["to"]:
+    if last == ["from"]:
+        return "against"
+    if _CHANGE_TO.intersection(last):
         return "to"
     return "to" if _BETWEEN.intersection(after.split()[:1]) else None
 
 
-_IDLE: Final = _BETWEEN | frozenset(
-    (
-        *("a", "an", "and", "aqm", "at", "behind", "buffer", "can", "competitor", "for", "has", "i", "if"),
-        *("in", "is", "it", "link", "my", "of", "ok", "okay", "on", "our", "queue", "rate", "router", "rtt"),
-        *("run", "runs", "should", "switch", "the", "to", "use", "uses", "we", "with"),
+_IDLE: Final = (
+    _BETWEEN
+    | _CHANGE_TO
+    | frozenset(
+        (
+            *(
+                "a",
+                "an",
+                "and",
+                "aqm",
+                "are",
+                "at",
+                "bandwidth",
+                "behind",
+                "bottleneck",
+                "buffer",
+                "by",
+                "can",
+            ),
+            *("competes", "competing", "competitor", "connection", "delay", "flow", "flows", "for", "from"),
+            *("has", "have", "i", "if", "in", "is", "it", "latency", "link", "my", "network", "of", "ok"),
+            *("okay", "on", "our", "over", "path", "per", "please", "queue", "rate", "router", "rtt", "run"),
+            *("runs", "safe", "should", "speed", "switch", "tcp", "the", "there", "traffic", "uses", "we"),
+            *("what", "when", "where", "with"),
+        )
     )
 )
 """Words that a question may have and that state nothing."""

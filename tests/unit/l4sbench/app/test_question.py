@@ -15,7 +15,10 @@ from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix
 
 CATALOG = Catalog.load()
-FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
+COLUMNS = tuple(
+    AtlasColumn("fq-codel", None, *flows)
+    for flows in (("prague", "cubic", "off"), ("bbr3", "bbr1", "off"), ("prague", "cubic", "classic"))
+)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +33,16 @@ FQ = AtlasColumn("fq-codel", None, "prague", "cubic", "off")
         ("fq_codel at 50mbit rtt=20ms buffer=2",),
         ("aqm=FQ-CoDel (+ECN)", "rate=50 Mbit/s", "rtt=20 ms", "buffer=2 BDP", "against=CUBIC", "to=Prague"),
         ("rate=50mbps", "20ms", "aqm=FQ-CoDel +ECN,", "2bdp"),
+        ("fq_codel 50M 20 milliseconds 2x BDP",),
+        ("50 megabits per second, 20 msec, FQ-CoDel, 2 BDPs", "tcp cubic"),
+        ("Is it safe to switch to L4S over a 0.05G link with a latency of 0.02 seconds", "fq_codel 2bdp"),
+        ("should we switch from TCP Cubic to TCP Prague?", "rate=50M rtt=20msec aqm=fq_codel buffer=2"),
     ],
 )
 def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
     assert (
-        str(AtlasQuestion.parse(words, CATALOG, FQ)) == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
+        str(AtlasQuestion.parse(words, CATALOG, COLUMNS))
+        == "fq-codel, 2 BDP, 50mbit, 20ms: prague against cubic"
     )
 
 
@@ -47,7 +55,12 @@ def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
         ("prague", "prague against cubic"),
         ("prague vs. cubic", "prague against cubic"),
         ("Is it okay to switch to BBRv3 if BBRv1 is the competitor?", "bbr3 against bbr1"),
-        ("can we switch to bbr3?", "bbr3 against cubic"),
+        ("can we switch to bbr3?", "bbr3 against bbr1"),
+        ("from cubic to bbr3", "bbr3 against cubic"),
+        ("from reno", "prague against reno"),
+        ("to L4S from BBRv3", "prague against bbr3"),
+        ("deploy L4S", "prague against cubic"),
+        ("ecn=classic", "prague against cubic, ECN classic"),
         ("competitor bbr3", "prague against bbr3"),
         ("with a CUBIC competitor", "prague against cubic"),
         ("prague against cubic, ECN classic", "prague against cubic, ECN classic"),
@@ -57,7 +70,7 @@ def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
 )
 def test_plain_words_name_who_is_against_whom(flows: str, meant: str) -> None:
     words = (*flows.split(), "fifo", "50mbit", "20ms")
-    assert str(AtlasQuestion.parse(words, CATALOG, FQ)) == f"fifo, 1 BDP, 50mbit, 20ms: {meant}"
+    assert str(AtlasQuestion.parse(words, CATALOG, COLUMNS)) == f"fifo, 1 BDP, 50mbit, 20ms: {meant}"
 
 
 @pytest.mark.parametrize(
@@ -71,18 +84,18 @@ def test_plain_words_name_who_is_against_whom(flows: str, meant: str) -> None:
 )
 def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        AtlasQuestion.parse(words.split(), CATALOG, FQ)
+        AtlasQuestion.parse(words.split(), CATALOG, COLUMNS)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (
-            "20 milliseconds",
+            "20 metres",
             "'20' is not a word of a question; write a rate such as 50mbit, a round-trip time",
         ),
         (
-            "50M",
+            "50m",
             "'50m' is not a word of a question; write a rate such as 50mbit, a round-trip time such as 20ms",
         ),
         (
@@ -90,6 +103,8 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
             "'2' is not a word of a question; write a rate such as 50mbit, a round-trip time such as",
         ),
         ("fqcodel", "'fqcodel' is not a word of a question; did you mean fq-codel"),
+        ("fq_codel with l4s", "'l4s' is not a word of a question; write `switch to L4S`, and fq-codel-l4s"),
+        ("bbr", "'bbr' is not a word of a question; did you mean bbr3, bbr2 or bbr1"),
         ("htb", "'htb' is not a word of a question; leave it out, or write KEY=VALUE, such as aqm=fq-codel"),
         ("cubic with ecn", "'ecn' is not a word of a question; write ecn=classic if the competitor uses ECN"),
         # negative numbers and bytes are not taken for others
@@ -102,7 +117,7 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
 )
 def test_what_is_not_understood_has_a_hint(words: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        AtlasQuestion.parse((words,), CATALOG, FQ)
+        AtlasQuestion.parse((words,), CATALOG, COLUMNS)
     assert message in str(caught.value)
 
 
@@ -110,21 +125,21 @@ def test_what_is_not_understood_has_a_hint(words: str, message: str) -> None:
     ("pair", "message"),
     [
         ("rate=20ms", 'expected a rate such as 100mbit, not "20ms"'),
-        ("rate=50M", 'expected a rate such as 100mbit, not "50M"; did you mean 50mbit?'),
+        ("rate=50m", 'expected a rate such as 100mbit, not "50m"; did you mean 50mbit?'),
         ("rate=50 Mbit/s 20 ms", 'expected a rate such as 100mbit, not "50 Mbit/s 20 ms"'),
         ("rate=50MB/s", "50MB/s is a rate in bytes"),
     ],
 )
 def test_a_value_of_another_kind_is_an_error(pair: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        AtlasQuestion.parse((pair, "rtt=20ms", "aqm=fifo"), CATALOG, FQ)
+        AtlasQuestion.parse((pair, "rtt=20ms", "aqm=fifo"), CATALOG, COLUMNS)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("step", [None, 2])
 def test_what_is_run_is_exactly_the_cell_of_the_question(step: int | None) -> None:
     of_step = () if step is None else (f"min_qlen_step={step}p",)
-    question = AtlasQuestion.parse(("dualpi2", "50mbit", "20ms", "buffer=2", *of_step), CATALOG, FQ)
+    question = AtlasQuestion.parse(("dualpi2", "50mbit", "20ms", "buffer=2", *of_step), CATALOG, COLUMNS)
     timing = AtlasCell("atlas", "", question.column, 100.0, 100.0, 2.0, 8.0, duration_s=100.0, warmup_s=5.0)
     changes = changes_of(question, timing)
     found = Matrix.load(Path("matrices/atlas.yaml").resolve(), CATALOG, changes=changes).asked
