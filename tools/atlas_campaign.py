@@ -7,7 +7,8 @@
 Filters are those of `l4sbench run`, such as `rate=10mbit,30mbit`; all cells count without them. One point of
 the plane, a rate and a round-trip time of one matrix, is run at a time, those with the fewest bytes to send
 first. Then the table gets its rows, and its run directory below RUNS is deleted. A campaign that is
-interrupted goes on where it was: trials that have ended count, and invalid and failed ones are in the table.
+interrupted goes on where it was: trials that have ended count, and invalid ones are in the table; cells with
+failed ones are not, and the next campaign runs them again.
 With --points it ends after so many. With --sure undecided cells get more trials, as many as the matrix
 allows, and count as lacking without these.
 """
@@ -83,7 +84,7 @@ def _run(point: _Point, filters: Sequence[str], runs: Path, jobs: int | None, *,
     result = ended.result
     if result.error is not None:
         print(f"error: {result.error}", file=sys.stderr)
-    if result.error is not None or result.interrupted:  # invalid and failed trials are in the table
+    if result.error is not None or result.interrupted:  # after invalid or failed trials it goes on
         raise SystemExit(result.exit_code)
 
 

@@ -5,7 +5,8 @@
     .venv/bin/python tools/atlas_table.py RUNS [--table NAME] [-o FILE] [--keep]
 
 RUNS is a folder of run directories (`l4sbench run atlas --dir RUNS`). The latest run of each matrix counts,
-with all trials that have ended, also while it goes on. The table is that of pairs of flows, or by `--table
+with all trials that have ended, also while it goes on; a cell with a failed trial counts as not run, as that
+is a failure of the machine and the next run repeats it. The table is that of pairs of flows, or by `--table
 atlas-alone` that of lone flows, and the default FILE is the one that ships. With --keep a row of FILE stays
 unless RUNS has as many trials of its cell, so a run may be deleted once FILE has it.
 """
@@ -37,6 +38,7 @@ from l4sbench.app.atlas import (
 )
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
+from l4sbench.facts.events import Status
 from l4sbench.program.uses import Uses, modules
 from l4sbench.store import RunLocked
 from reports.result.measured import Measurements
@@ -175,14 +177,17 @@ def _rows(name: str, runs: Path) -> Iterator[AtlasCell]:
     made: dict[str, set[str]] = defaultdict(set)
     wires: dict[str, set[str]] = defaultdict(set)
     cost_s: dict[str, float] = defaultdict(float)
+    failed: set[str] = set()
     for ending in run.endings(cells):
+        if ending.status is Status.FAILED:
+            failed.add(ending.cell_id)
         found = json.loads((ending.raw.parent / "trial.json").read_bytes())["identity"]
         made[ending.cell_id].add(software.digest(cells[ending.cell_id], found["common"], found["modules"]))
         wires[ending.cell_id].add(found["common"]["wire"])
         cost_s[ending.cell_id] += ending.wall_s
     sources = AtlasSources(prepared.matrix.catalog)
     for cell_id, blank in blanks.items():
-        if cell_id not in results:
+        if cell_id not in results or cell_id in failed:
             yield blank
             continue
         current = made[cell_id] == {software.of_now(cells[cell_id])}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from l4sbench.testbeds.virtual.lab import Lab
 from tests.patience import ran
 
 TOOL = Path(__file__).parents[2] / "tools" / "atlas_campaign.py"
+TABLE = TOOL.with_name("atlas_table.py")
 
 
 @pytest.mark.lab
@@ -78,3 +80,18 @@ def test_an_invalid_trial_does_not_end_a_campaign(lab: Lab, tmp_path: Path) -> N
     rows = [row for row in read_atlas(table) if row.trials + row.left_out]
     assert [row.rtt_ms for row in rows] == [100, 200]
     assert all(row.trials and row.left_out for row in rows)
+
+
+@pytest.mark.lab
+@pytest.mark.long
+def test_a_cell_with_a_failed_trial_is_not_in_the_table(lab: Lab, tmp_path: Path) -> None:
+    table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
+    cells = ["rate=1mbit", "rtt=5ms", "--trials", "1"]
+    command: list[str | Path] = [sys.executable, "-m", "l4sbench", "run", "atlas-step", *cells, "--dir", runs]
+    assert ran(command).returncode == 0
+    files = sorted(runs.glob("atlas-step/*/cells/*/*/trial.json"))
+    ended = json.loads(files[0].read_bytes())
+    files[0].write_text(json.dumps(ended | {"status": "failed", "reasons": ["as if the machine was busy"]}))
+    assert ran([sys.executable, TABLE, runs, "-o", table]).returncode == 0
+    asked = {folder.parent.parent.name for folder in files}
+    assert {row.cell for row in read_atlas(table) if row.trials} == asked - {files[0].parent.parent.name}
