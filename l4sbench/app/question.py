@@ -52,7 +52,7 @@ _ALSO: Final = {
     **dict.fromkeys(("bfifo", "drop tail", "droptail", "pfifo", "tail drop", "taildrop"), ("aqm", "fifo")),
     **{f"{word} l4s": ("to", "prague") for word in _CHANGE_TO},
 }
-"""What the field calls things beside their names and labels -> the key and the name."""
+"""Words of the field beside names and labels -> the key and the name."""
 
 _PER_SECOND: Final = ("", "/s", " per second")
 _RATE_UNITS: Final = {
@@ -74,7 +74,7 @@ _RTT_UNITS: Final = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     "µs": "us",
 }
-"""How units may be written, in lower case -> the unit of `Rate` or `Duration`."""
+"""Spellings of units, in lower case -> the unit of `Rate` or `Duration`."""
 
 
 def _alternatives(spellings: Iterable[str]) -> str:
