@@ -38,6 +38,9 @@ _IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst", "path.wif
 PAIR_BYTES = 2 * PACKET_BYTES
 """Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
+_FEWEST_RTTS = 10
+_FEWEST_PACKETS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
@@ -136,8 +139,20 @@ def _oddities(cell: Cell, shape: _Shape) -> tuple[Oddity, ...]:
     return (
         *shape.of_buffer(Bottleneck(rate, cell.rtt, cell.buffer_bdp)),
         *shape.of_steps(rate),
+        *_of_length(cell),
         *shape.oddities,
     )
+
+
+def _of_length(cell: Cell) -> Iterator[Oddity]:
+    """Yield why a trial ends before its flows have got going."""
+    length, rtt, rate = cell.length, cell.rtt, cell.rate
+    if length.ns < _FEWEST_RTTS * rtt.ns:
+        message = f"a trial is shorter than {_FEWEST_RTTS} round-trip times, in which flows hardly start"
+        yield Oddity(message, f"{length} with an rtt of {rtt}")
+    if length.ns * rate.bits_per_s < _FEWEST_PACKETS * PACKET_BYTES * 8_000_000_000:
+        message = f"fewer than {_FEWEST_PACKETS} full-size packets fit into a trial"
+        yield Oddity(message, f"{length} at {rate}")
 
 
 @dataclass(frozen=True)

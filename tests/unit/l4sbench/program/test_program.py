@@ -552,6 +552,14 @@ def test_a_plain_cell_is_not_odd() -> None:
             {"aqm": "fq", "aqm__flow_limit": "10p"},
             "aqm.flow_limit has no effect on fq with these other parameters",
         ),
+        (
+            {"rtt": "20s", "duration": "60s"},
+            "a trial is shorter than 10 round-trip times, in which flows hardly start: 60s with an rtt",
+        ),
+        (
+            {"rate": "10kbit", "duration": "60s"},
+            "fewer than 100 full-size packets fit into a trial: 60s at 10kbit",
+        ),
     ],
 )
 def test_oddities(factors: dict[str, Value], message: str) -> None:
