@@ -67,8 +67,9 @@ def _scalar(raw: Any) -> Any:
     if isinstance(raw, list):
         raise BadValueError("expected one value, not a list", "to cross values, put the list under axes")
     if isinstance(raw, dict):
-        hint = "nest only flow groups and events; write other keys dotted, such as aqm.target"
-        raise BadValueError(NOT_A_MAP, hint)
+        dotted = "nest only flow groups and events; write other keys dotted, such as aqm.target"
+        is_group = "cc" in raw or "send" in raw
+        raise BadValueError(NOT_A_MAP, "write flow groups under flows" if is_group else dotted)
     return raw
 
 
