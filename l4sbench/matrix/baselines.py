@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from l4sbench.text.units import Value
     from l4sbench.topology import NodePair
 
-OF_PLACE: Final = ("count", "start", "start_within", "every", "lifetime", "stop", "from", "to")
-"""Factors of a group for the number, times and nodes of its flows, as opposed to their kind."""
+OF_PLACE: Final = ("count", "start", "start_within", "every", "lifetime", "stop", "from", "to", "rtt")
+"""Factors of a group for the number, times, nodes and paths of its flows, as opposed to their kind."""
 
 _V = TypeVar("_V")
 

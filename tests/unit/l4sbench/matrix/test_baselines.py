@@ -84,6 +84,19 @@ def test_same_puts_the_classic_kind_in_the_place_of_the_l4s_one(make: Make) -> N
     assert {str(cell.groups[0].start) for cell in same} == {"0s"}
 
 
+def test_same_keeps_the_round_trip_time_of_each_place(make: Make) -> None:
+    of_l4s, of_classic = (
+        {
+            tuple(str(cell.get(f"{name}.rtt")) for name in cell.group_names)
+            for cell in added(make("solo-and-same", f"include:\n  - {{aqm: fifo, {group}.rtt: 50ms}}\n"))
+            if len(cell.groups) == 2
+        }
+        for group in ("l4s", "classic")
+    )
+    assert of_l4s == {("None", "None"), ("50ms", "None")}
+    assert of_classic == {("None", "None"), ("None", "50ms")}
+
+
 def test_a_baseline_is_never_a_cell_of_its_own(make: Make) -> None:
     """The matrix itself has CUBIC against CUBIC: no baseline, although some cell is measured against it."""
     asked = "include:\n  - {aqm: fifo, l4s.cc: cubic, l4s.ecn: classic, classic.ecn: classic}\n"
