@@ -222,14 +222,16 @@ class _Format(NamedTuple):
 
 
 def _format(head: bytes) -> _Format:
-    if len(head) < 8:
+    if not head:
         raise ValueError("the capture is empty")
     for order in "<>":
-        (magic,) = struct.unpack(f"{order}I", head[:4])
+        magic = int.from_bytes(head[:4], "little" if order == "<" else "big")
         if magic in {_MICRO, _NANO}:
             break
     else:
         raise ValueError("it is not pcap, to which editcap -F nsecpcap converts captures")
+    if len(head) < _HEADER_BYTES:
+        raise ValueError("it ends within its header")
     (link,) = struct.unpack(f"{order}I", head[20:24])
     if link & 0xFFFF != _ETHERNET:
         raise ValueError(f"link type {link & 0xFFFF} is not Ethernet")

@@ -20,7 +20,8 @@ SS_FILE: Final = "ss.txt"
 
 _FLAGS: Final = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
 _OPTION_BITS: Final = {"ts": 1, "sack": 2, "ecn": 8, "ecnseen": 16, "fastopen": 32, "usec_ts": 64}
-_RATE: Final = re.compile(r"([0-9.]+)([KMGT]?)bps")
+_RATE: Final = re.compile(r"([0-9.]+)([KMGT]?)bps(?:/\S+)?")
+"""A rate; after the pacing rate follows the largest one that the program allows, if it does."""
 _RATE_FACTORS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PORT: Final = re.compile(r"\S+:([0-9]+|\*)$")
 _ALPHA: Final = re.compile(r"alpha:([0-9]+)")

@@ -134,7 +134,7 @@ def test_a_capture_without_packets(cases: Path, tmp_path: Path) -> None:
     [
         (b"", "empty"),
         (b"PK\x03\x04 and so on", "it is not pcap"),
-        (b"\xd4\xc3\xb2\xa1\x02\x00", "empty"),
+        (b"\xd4\xc3\xb2\xa1\x02\x00", "it ends within its header"),
     ],
 )
 def test_what_is_no_capture(tmp_path: Path, content: bytes, what: str) -> None:

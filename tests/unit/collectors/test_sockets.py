@@ -106,6 +106,11 @@ def test_ss_of_bbr_with_retransmissions(cases: Path) -> None:
     assert "alpha" not in row
 
 
+def test_ss_of_a_program_that_limits_its_pacing_rate(cases: Path) -> None:
+    (row,) = parse_ss((cases / "ss/paced/ss.txt").read_text())
+    assert (row["cc"], row["pacing_rate"]) == ("bbr", 20_000_000 // 8)
+
+
 def test_ss_of_a_connection_that_is_not_yet(cases: Path) -> None:
     rows = list(parse_ss((cases / "ss/dctcp-accecn/ss.txt").read_text()))
     assert rows[0]["state"] == "SYN-SENT"
