@@ -72,9 +72,9 @@ _RTT_UNITS: Final = {
         for plural in ("", "s")
     },
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
-    "µs": "us",
+    "\N{GREEK SMALL LETTER MU}s": "us",  # which is the micro sign, case-folded
 }
-"""Spellings of units, in lower case -> the unit of `Rate` or `Duration`."""
+"""Spellings of units, case-folded -> the unit of `Rate` or `Duration`."""
 
 
 def _alternatives(spellings: Iterable[str]) -> str:
@@ -251,7 +251,7 @@ def _quantities(text: str) -> tuple[list[tuple[str, str]], str]:
     for key, pattern, units in _QUANTITIES:
         while (match := pattern.search(text)) is not None:
             number, *unit = match.groups()
-            found.append((key, number + "".join(units[one.lower()] for one in unit)))
+            found.append((key, number + "".join(units[one.casefold()] for one in unit)))
             text = f"{text[: match.start()]} {text[match.end() :]}"
     return found, text
 

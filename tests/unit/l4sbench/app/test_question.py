@@ -46,6 +46,12 @@ def test_plain_words_ask_the_same_as_keys(words: tuple[str, ...]) -> None:
     )
 
 
+@pytest.mark.parametrize("sign", ["\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}", "u"])
+def test_microseconds_may_be_written_with_either_sign_of_unicode(sign: str) -> None:
+    for words in (f"fifo 50mbit 2500{sign}s", f"aqm=fifo rate=50mbit rtt=2500{sign}s"):
+        assert str(AtlasQuestion.parse((words,), CATALOG, COLUMNS).rtt) == "2.5ms"
+
+
 @pytest.mark.parametrize(
     ("flows", "meant"),
     [
