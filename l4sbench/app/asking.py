@@ -452,8 +452,9 @@ def _distance(question: AtlasQuestion, row: AtlasCell) -> float:
 def _changes(old: AtlasQuestion, new: AtlasQuestion) -> Iterator[str]:
     if new.column.aqm != old.column.aqm:
         yield f"aqm={new.column.aqm}"
-    if new.column.min_qlen_step != old.column.min_qlen_step:
-        step = new.column.min_qlen_step
+    step = new.column.min_qlen_step
+    other = new.column.aqm != old.column.aqm and step is None  # another queue need not have this parameter
+    if step != old.column.min_qlen_step and not other:
         yield f"aqm.min_qlen_step={'default' if step is None else f'{step}p'}"
     if new.buffer_bdp != old.buffer_bdp:
         yield f"buffer_bdp={new.buffer_bdp:g}"

@@ -161,6 +161,16 @@ def test_the_smallest_change_comes_first_what_to_set_instead() -> None:
     assert atlas().ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms").instead is None
 
 
+def test_another_queue_is_not_given_the_parameter_of_this_one() -> None:
+    step = AtlasColumn("dualpi2", 2, "prague", "cubic", "off")
+    other = replace(step, min_qlen_step=None)
+    starved = [*plane(FQ), *plane(step, "l4s-starved"), *plane(other, "l4s-starved")]
+    words = ("dualpi2", "50mbit", "20ms", "min_qlen_step=2p")
+    assert str(atlas_of(*starved).ask(*words).instead) == "aqm=fq-codel"
+    table = atlas_of(*plane(step, "l4s-starved"), *plane(other))
+    assert str(table.ask(*words).instead) == "aqm.min_qlen_step=default"
+
+
 NOT_VALID = {
     "rate=50mbit": "the question states no aqm, no rtt; for example `l4sbench ask aqm=fq-codel rate=50mbit",
     "aqm=fq-codel rate=50 rtt=20ms": 'expected a rate such as 100mbit, not "50"; add a unit: bit, kbit, mbit',
