@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from l4sbench.app.atlas import AtlasCell, AtlasColumn
 from l4sbench.errors import BadValueError, InputError, did_you_mean, suggest
+from l4sbench.text.parameters import OWN
 from l4sbench.text.units import Duration, Packets, Rate
 
 if TYPE_CHECKING:
@@ -136,14 +137,13 @@ class AtlasQuestion:
             raise InputError(f"the question states no {', no '.join(lacking)}", example)
         usual = _usual(stated, columns)
         try:
-            step = stated.get("min_qlen_step")
             return cls(
                 Rate.parse(stated["rate"]),
                 Duration.parse(stated["rtt"]),
                 _buffer(stated.get("buffer_bdp", "1")),
                 AtlasColumn(
                     catalog.queue_name(stated["aqm"]),
-                    None if step is None else Packets.parse(f"{step}p" if step.isdigit() else step).count,
+                    _step(stated, catalog),
                     stated.get("to", usual.l4s),
                     stated.get("against", usual.classic),
                     stated.get("ecn", usual.classic_ecn),
@@ -216,6 +216,18 @@ def _buffer(text: str) -> float:
     if not 0 < value < math.inf:
         raise InputError(f"{text[:40]!r} is not a valid buffer_bdp; write a number such as 2")
     return value
+
+
+def _step(stated: Mapping[str, str], catalog: Catalog) -> int | None:
+    """Return `min_qlen_step` in packets; None for the queue's own, as columns have it."""
+    if (text := stated.get("min_qlen_step")) is None:
+        return None
+    queue = catalog.queues.get(catalog.queue_name(stated["aqm"]))
+    own = None if queue is None or (param := queue.params.get("min_qlen_step")) is None else param.own
+    if own is not None and text == OWN:
+        return None
+    step = Packets.parse(f"{text}p" if text.isdigit() else text)
+    return None if step == own else step.count
 
 
 def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:

@@ -142,6 +142,14 @@ def test_a_value_of_another_kind_is_an_error(pair: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("step", "meant"), [("0", None), ("0p", None), ("default", None), ("1", 1), ("2p", 2)]
+)
+def test_the_step_that_a_queue_has_by_itself_need_not_be_stated(step: str, meant: int | None) -> None:
+    question = AtlasQuestion.parse(("dualpi2 4mbit 20ms", f"min_qlen_step={step}"), CATALOG, COLUMNS)
+    assert question.column.min_qlen_step == meant
+
+
 @pytest.mark.parametrize("step", [None, 2])
 def test_what_is_run_is_exactly_the_cell_of_the_question(step: int | None) -> None:
     of_step = () if step is None else (f"min_qlen_step={step}p",)
