@@ -8,7 +8,8 @@ RUNS is a folder of run directories (`l4sbench run atlas --dir RUNS`). The lates
 with all trials that have ended, also while it goes on; a cell with a failed trial counts as not run, as that
 is a failure of the machine and the next run repeats it. The table is that of pairs of flows, or by `--table
 atlas-alone` that of lone flows, and the default FILE is the one that ships. With --keep a row of FILE stays
-unless RUNS has as many trials of its cell, so a run may be deleted once FILE has it.
+unless RUNS has as many trials of its cell, or has some of now where the row is old, so a run may be deleted
+once FILE has it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from l4sbench.app.atlas import (
 )
 from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.stored import StoredRun
+from l4sbench.catalog import Catalog
 from l4sbench.facts.events import Status
 from l4sbench.program.uses import Uses, modules
 from l4sbench.store import RunLocked
@@ -215,11 +217,20 @@ def _with_larger_buffers(rows: list[AtlasCell]) -> list[AtlasCell]:
     ]
 
 
-def _with_kept(rows: list[AtlasCell], kept: Iterable[AtlasCell]) -> list[AtlasCell]:
-    """Return rows, of which those with fewer trials than a kept row of their cell are that row."""
+def _with_kept(
+    rows: Sequence[AtlasCell], kept: Iterable[AtlasCell], sources: AtlasSources
+) -> list[AtlasCell]:
+    """Return rows, of which those that are worth less than a kept row of their cell are that row.
+
+    A row of now is worth more than an old one, however many trials that has; else trials count.
+    """
+
+    def worth(row: AtlasCell) -> tuple[bool, int]:
+        return sources.made(row), row.trials + row.left_out
+
     known = {(row.matrix, row.cell): row for row in kept}
     return [
-        old if (old := known.get((row.matrix, row.cell))) and old.trials > row.trials else row for row in rows
+        old if (old := known.get((row.matrix, row.cell))) and worth(old) > worth(row) else row for row in rows
     ]
 
 
@@ -235,12 +246,13 @@ def main() -> None:
     rows: list[AtlasCell] = []
     for name in TABLES[args.table]:
         rows += _rows(name, args.runs)
+    sources = AtlasSources(Catalog.load())
     if args.keep:
-        rows = _with_kept(rows, read_atlas(output))
+        rows = _with_kept(rows, read_atlas(output), sources)
     rows = _with_larger_buffers(rows)
     write_atlas(rows, output)
     ran = [row for row in rows if row.verdict]
-    old = sum(not row.sources for row in ran)
+    old = sum(not sources.made(row) for row in ran)
     trials, left_out = sum(row.trials for row in ran), sum(row.left_out for row in ran)
     print(
         f"{output}: {len(ran)} of {len(rows)} cells, {old} of them old; {trials} valid trials and "

@@ -95,3 +95,31 @@ def test_a_cell_with_a_failed_trial_is_not_in_the_table(lab: Lab, tmp_path: Path
     assert ran([sys.executable, TABLE, runs, "-o", table]).returncode == 0
     asked = {folder.parent.parent.name for folder in files}
     assert {row.cell for row in read_atlas(table) if row.trials} == asked - {files[0].parent.parent.name}
+
+
+@pytest.mark.lab
+@pytest.mark.long
+def test_trials_of_now_take_the_place_of_more_old_ones(lab: Lab, tmp_path: Path) -> None:
+    table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
+    rows = read_atlas(shipped())
+    first, *_ = [row for row in rows if (row.column.aqm, row.rate_mbps, row.rtt_ms) == ("fifo", 10, 20)]
+    write_atlas([replace(row, trials=5, sources="old") if row == first else row for row in rows], table)
+    words = ["aqm=fifo", "rate=10mbit", "rtt=20ms", "buffer_bdp=0.5", "classic.cc=cubic", "--matrix", "atlas"]
+    ended = ran([sys.executable, TOOL, runs, "-o", table, *words])
+    assert ended.stdout.startswith("1 cells of 1 points to run\n"), ended.stderr
+    (row,) = [row for row in read_atlas(table) if row.cell == first.cell]
+    assert (row.trials, row.sources) == (3, first.sources)
+
+
+@pytest.mark.lab
+@pytest.mark.long
+def test_a_cell_without_a_valid_trial_stays_when_others_run(lab: Lab, tmp_path: Path) -> None:
+    table, runs = tmp_path / "atlas.csv.gz", tmp_path / "runs"
+    rows = read_atlas(shipped())
+    own = [row for row in rows if row.matrix == "atlas-step" and (row.rate_mbps, row.rtt_ms) == (10, 2)]
+    invalid = replace(own[0], trials=0, left_out=3, verdict="invalid")
+    write_atlas([invalid if row == own[0] else replace(row, trials=0, sources="") for row in rows], table)
+    words = ["--matrix", "atlas-step", "rate=10mbit", "rtt=5ms", "buffer_bdp=8", "classic.cc=cubic"]
+    ended = ran([sys.executable, TOOL, runs, "-o", table, *words])
+    assert ended.stdout.startswith("1 cells of 1 points to run\n"), ended.stderr
+    assert invalid in read_atlas(table)
