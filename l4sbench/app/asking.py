@@ -92,6 +92,14 @@ class AtlasAnswer:
         sure = "sure" if self.sure else "not sure"
         return f": {self.why}" if self.word == NOT_KNOWN else f" ({sure}): {self.why}"
 
+    def compared(self, measured: str) -> str:
+        """Return in words whether the verdict that was measured at the question bears the answer out."""
+        if self.word == NOT_KNOWN:
+            return "the table did not know"
+        if measured in _OPEN:
+            return f"the lab leaves it open; the table has {self.word}"
+        return "the table was right" if self.word == measured else f"the table was wrong: it has {self.word}"
+
     def __repr__(self) -> str:
         return f"<Answer {self.question}: {self.sentence}>"
 

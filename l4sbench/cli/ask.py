@@ -206,7 +206,6 @@ def _of(value: AtlasInterval | None) -> str:
 def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
     """Run the question's cell in the lab, and print whether the table was right."""
     from l4sbench.app import api
-    from l4sbench.app.asking import NOT_KNOWN
     from l4sbench.app.prepare import RunOptions, prepare
     from l4sbench.app.question import changes_of
     from l4sbench.cli.progress import run_progress
@@ -221,10 +220,7 @@ def _run(atlas: Atlas, found: AtlasAnswer, runs: Path) -> int:
         return ended.result.exit_code
     measured = ended.decision.verdicts[0].worst
     answer("")
-    trials, was = measured.result.valid, found.word
+    trials = measured.result.valid
     answer(f"the lab: {measured.word.value} ({'sure' if measured.sure else 'not sure'}, {trials} trials)")
-    if was == NOT_KNOWN:
-        answer("the table did not know")
-    else:
-        answer("the table was right" if was == measured.word.value else f"the table was wrong: it has {was}")
+    answer(found.compared(measured.word.value))
     return ended.result.exit_code

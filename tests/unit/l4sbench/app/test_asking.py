@@ -171,6 +171,21 @@ def test_another_queue_is_not_given_the_parameter_of_this_one() -> None:
     assert str(table.ask(*words).instead) == "aqm.min_qlen_step=default"
 
 
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        ("ok", "the table was right"),
+        ("l4s-starved", "the table was wrong: it has ok"),
+        ("undecided", "the lab leaves it open; the table has ok"),
+        ("invalid", "the lab leaves it open; the table has ok"),
+    ],
+)
+def test_only_a_verdict_shows_that_an_answer_was_wrong(measured: str, said: str) -> None:
+    assert atlas().ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms").compared(measured) == said
+    outside = atlas().ask("aqm=fq-codel", "rate=2gbit", "rtt=20ms")
+    assert outside.compared(measured) == "the table did not know"
+
+
 NOT_VALID = {
     "rate=50mbit": "the question states no aqm, no rtt; for example `l4sbench ask aqm=fq-codel rate=50mbit",
     "aqm=fq-codel rate=50 rtt=20ms": 'expected a rate such as 100mbit, not "50"; add a unit: bit, kbit, mbit',
