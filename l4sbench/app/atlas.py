@@ -11,6 +11,7 @@ import csv
 import gzip
 import hashlib
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -24,6 +25,7 @@ from l4sbench.disk import assets
 from l4sbench.disk.files import new_file
 from l4sbench.errors import InputError
 from l4sbench.text.units import Packets
+from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, Queue
@@ -176,16 +178,20 @@ class AtlasCell:
         Raises:
             LookupError, ValueError: the record is damaged.
         """
-        amounts: dict[str, Any] = {name: float(record[name]) for name in _NUMBERS}
+        amounts: dict[str, Any] = {name: _number(record[name]) for name in _NUMBERS}
+        if not all(amounts[name] > 0 for name in _PLACE):
+            raise ValueError("a rate, a round-trip time or a buffer is not above zero")
         amounts |= {name: _interval(record, name) for name in _INTERVALS}
-        amounts |= {name: tuple(map(float, record[name].split())) for name in _EACH}
+        amounts |= {name: tuple(map(_number, record[name].split())) for name in _EACH}
+        if (verdict := record["verdict"]) not in _VERDICTS:
+            raise ValueError(f"{verdict[:40]!r} is not a verdict")
         return cls(
             matrix=record["matrix"],
             cell=record["cell"],
             column=_column(*(record[one.name] for one in fields(AtlasColumn))),
             trials=int(record["trials"]),
             left_out=int(record["left_out"]),
-            verdict=record["verdict"],
+            verdict=verdict,
             sure=record["sure"] == "yes",
             made_by=record["made_by"],
             sources=record["sources"],
@@ -194,7 +200,9 @@ class AtlasCell:
         )
 
 
-_NUMBERS: Final = ("rate_mbps", "rtt_ms", "buffer_bdp", "buffer_to_bdp", "duration_s", "warmup_s", "cost_s")
+_VERDICTS: Final = frozenset((NOT_RUN, MEASURED, *Word))
+_PLACE: Final = ("rate_mbps", "rtt_ms", "buffer_bdp")
+_NUMBERS: Final = (*_PLACE, "buffer_to_bdp", "duration_s", "warmup_s", "cost_s")
 _INTERVALS: Final = (
     "l4s_percent",
     "classic_percent",
@@ -215,8 +223,16 @@ def _names(quantity: str) -> tuple[str, str, str]:
     return quantity, f"{what}_low_{unit}", f"{what}_high_{unit}"
 
 
+def _number(text: str) -> float:
+    if math.isfinite(value := float(text)):
+        return value
+    raise ValueError(f"{text[:40]!r} is not a finite number")
+
+
 def _interval(record: Mapping[str, str], name: str) -> AtlasInterval | None:
-    mean, low, high = (float(text) if (text := record[one]) else None for one in _names(name))
+    mean, low, high = (_number(text) if (text := record[one]) else None for one in _names(name))
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"the interval of {name} ends below its start")
     return None if mean is None else AtlasInterval(mean, low, high)
 
 

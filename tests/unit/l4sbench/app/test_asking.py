@@ -245,6 +245,26 @@ def test_damage_of_a_row_is_an_error_of_the_questions_that_need_it(tmp_path: Pat
         Atlas.load(file).ask("fifo", "10mbit", "10ms")
 
 
+@pytest.mark.parametrize(
+    ("column", "text", "message"),
+    [
+        ("rate_mbps", "nan", "'nan' is not a finite number"),
+        ("rtt_ms", "0", "a rate, a round-trip time or a buffer is not above zero"),
+        ("buffer_bdp", "0", "a rate, a round-trip time or a buffer is not above zero"),
+        ("l4s_percent", "inf", "'inf' is not a finite number"),
+        ("l4s_low_percent", "99", "the interval of l4s_percent ends below its start"),
+        ("verdict", "fine", "'fine' is not a verdict"),
+    ],
+)
+def test_values_that_no_cell_has_are_damage(column: str, text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "atlas.csv.gz"
+    record = {**row(FQ, 10, 10, 1, "ok").as_record(), column: text}
+    file.write_bytes(gzip.compress("\n".join(map(",".join, (record, record.values()))).encode()))
+    with pytest.raises(InputError) as error:
+        Atlas.load(file).page()
+    assert str(error.value).endswith(f"is not a valid table of the atlas: {message}")
+
+
 def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", "aqm=codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
     lines = capsys.readouterr().out.splitlines()
