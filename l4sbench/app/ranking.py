@@ -62,11 +62,13 @@ class Ranking:
         cells: Number of cells of each pair: those that all pairs have.
         trials: Number of their valid trials, over all pairs.
         ranked: The congestion controls.
+        queues: The queues of these cells; those that some pair did not run behind are not among them.
     """
 
     cells: int
     trials: int
     ranked: tuple[Ranked, ...]
+    queues: tuple[str, ...] = ()
 
 
 class _Kept(NamedTuple):
@@ -111,7 +113,8 @@ def ranking(cells: Iterable[AtlasCell], aqm: str | None = None) -> Ranking:
         kept[first][second] = [_kept(row.classic_each_percent) for row in rows]
         kept[second][first] = [_kept(row.l4s_each_percent) for row in rows]
     found = list(_ranked(kept)) if common else []
-    return Ranking(len(common), trials, tuple(sorted(found, key=lambda one: one.leaves_percent.mean)))
+    ranked = tuple(sorted(found, key=lambda one: one.leaves_percent.mean))
+    return Ranking(len(common), trials, ranked, tuple(dict.fromkeys(place.aqm for place in common)))
 
 
 def _ranked(kept: Mapping[Contender, Mapping[Contender, Sequence[_Kept]]]) -> Iterator[Ranked]:

@@ -68,7 +68,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--ranking",
         action="store_true",
-        help="rank congestion controls by what they leave to others and keep, in all queues or one",
+        help="rank congestion controls by what they leave to others and keep, over all cells or one queue's",
     )
     add_runs(parser)
 
@@ -138,6 +138,7 @@ def _show_ranking(atlas: Atlas, words: list[str]) -> int:
         f"percent of a fair share, means [95 % confidence intervals] over {found.cells} cells of each pair, "
         f"{found.trials} trials"
     )
+    answer(f"these cells are behind {', '.join(found.queues)}")
     return 0
 
 

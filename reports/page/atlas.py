@@ -96,6 +96,7 @@ def atlas_page(cells: Sequence[MapCell], names: AtlasNames, ranking: Ranking) ->
         makers=sorted({one.cell.made_by for one in ran}),
         flows=_flows(columns, names),
         ranking=ranking,
+        ranked_behind=", ".join(names.queues.get(name, name) for name in ranking.queues),
         beside=[_labelled(other.cc, other.ecn, names) for other in others],
         ranks=[
             _Rank(

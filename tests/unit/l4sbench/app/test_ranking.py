@@ -76,7 +76,8 @@ def test_a_queue_and_classic_ecn_are_apart() -> None:
         ("cubic", 80),
         ("prague", 100),
     ]
-    assert ranking(cells).cells == 12  # CoDel has no cells with classic ECN
+    every = ranking(cells)
+    assert (every.cells, every.queues) == (12, ("fifo",))  # CoDel has no cells with classic ECN
 
 
 def test_old_cells_do_not_count() -> None:
@@ -90,6 +91,7 @@ def test_the_shipped_table_is_ranked(capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     assert "prague" in printed
     assert "percent of a fair share, means [95 % confidence intervals] over" in printed
+    assert printed.endswith("these cells are behind dualpi2\n")
     assert main(["ask", "--ranking", "DualPI2"]) == 0
     assert capsys.readouterr().out == printed
     assert main(["ask", "--ranking", "rate=5mbit"]) == 2

@@ -71,6 +71,7 @@ def test_nothing_of_a_table_is_html() -> None:
 def test_the_ranking_has_labels_and_a_dash_beside_itself() -> None:
     page = Texts(atlas_page([], NAMES, ranking(plane(FIFO))))
     table = [text for text in page.texts if text]
+    assert "These cells are behind FIFO. The first leaves the least." in " ".join(table)
     assert table[table.index("Congestion control") :][:5] == [
         "Congestion control",
         "Leaves",
