@@ -162,8 +162,21 @@ def _show(atlas: Atlas, found: AtlasAnswer) -> None:
     answer(Styled(found.word, _STYLES.get(found.word, "red")), found.reason)
     if found.instead is not None:
         answer(f"set this instead: {found.instead}")
-    if not found.neighbours:
-        return
+    if found.neighbours:
+        _show_neighbours(found)
+    own = found.question.column.aqm
+    _describe(atlas, own)
+    if found.instead is not None and (other := found.instead.question.column.aqm) != own:
+        _describe(atlas, other)
+        answer(f"`l4sbench explain {other}` has its parameters")  # `fq` is not that of Linux
+
+
+def _describe(atlas: Atlas, aqm: str) -> None:
+    queue = atlas.catalog.queue(aqm)
+    answer(f"{queue.name} is {queue.label}: {queue.about.strip()}")
+
+
+def _show_neighbours(found: AtlasAnswer) -> None:
     if found.distance > 1.001:
         answer(
             f"distance from the nearest cell: factor {found.distance:.2g} in rate, RTT and buffer together"
@@ -179,8 +192,6 @@ def _show(atlas: Atlas, found: AtlasAnswer) -> None:
     answer(
         "% of the link's rate, and smoothed RTT minus base RTT: means over trials [95 % confidence interval]"
     )
-    queue = atlas.catalog.queue(found.question.column.aqm)
-    answer(f"{queue.name} is {queue.label}: {queue.about.strip()}")
 
 
 def _row(cell: AtlasCell) -> dict[str, object]:

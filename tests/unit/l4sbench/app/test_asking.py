@@ -269,9 +269,12 @@ def test_the_table_that_ships_answers(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["ask", "aqm=codel", "rate=50mbit", "rtt=20ms", "buffer_bdp=2", "against=cubic"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "codel, 2 BDP, 50mbit, 20ms: prague against cubic"
-    assert lines[-2:] == [
+    assert lines[2] == "set this instead: aqm=fq"
+    assert lines[-4:] == [
         "% of the link's rate, and smoothed RTT minus base RTT: means over trials [95 % confidence interval]",
         "codel is CoDel (+ECN): CoDel on one queue; it marks an ECN-capable packet where it drops another.",
+        f"fq is FQ (+ECN): {CATALOG.queue('fq').about}",
+        "`l4sbench explain fq` has its parameters",
     ]
 
 
