@@ -150,9 +150,12 @@ class _Plane:
             box.append(_around(value, grid))
         corners = [self.at(*corner) for corner in itertools.product(*box)]
         found = {row: _distance(question, row) for row in corners if row is not None}
-        whole = found and None not in corners
-        why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
-        return tuple(sorted(found, key=lambda row: found[row])), "" if whole else why
+        lacking = corners.count(None)
+        if not found:
+            why = "no buffer of this size near this point holds two packets, so the atlas leaves it out"
+        else:
+            why = f"neighbouring cells whose buffer holds less than two packets: {lacking} of {len(corners)}"
+        return tuple(sorted(found, key=lambda row: found[row])), why if lacking else ""
 
 
 @dataclass(frozen=True)
@@ -351,10 +354,9 @@ class Atlas:
     def _judged(self, question: AtlasQuestion) -> AtlasAnswer:
         found, why = self._plane(question.column).around(question)
         known = AtlasAnswer(question, NOT_KNOWN, why, neighbours=found)
-        if why:
-            return known
-        distance, old = _distance(question, found[0]), any(map(self._is_old, found))
-        return _agreed(replace(known, distance=distance, old=old))
+        if found:
+            known = replace(known, distance=_distance(question, found[0]), old=any(map(self._is_old, found)))
+        return known if why else _agreed(known)
 
     @cached_property
     def _sources(self) -> AtlasSources:

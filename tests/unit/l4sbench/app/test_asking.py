@@ -138,6 +138,17 @@ def test_a_question_outside_of_the_plane_is_not_known() -> None:
     assert (found.word, found.why) == (NOT_KNOWN, "rate 2000 Mbit/s is outside of 10 to 100 Mbit/s")
 
 
+def test_a_question_beside_a_cell_that_the_atlas_leaves_out_is_not_known() -> None:
+    table = atlas_of(*(one for one in plane(FQ) if (one.rate_mbps, one.rtt_ms) != (10, 10)))
+    found = table.ask("aqm=fq-codel", "rate=50mbit", "rtt=20ms")
+    assert (found.word, len(found.neighbours)) == (NOT_KNOWN, 3)
+    assert found.why == "neighbouring cells whose buffer holds less than two packets: 1 of 4"
+    assert found.distance == pytest.approx(4)
+    nothing = table.ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms")
+    assert (nothing.word, nothing.neighbours) == (NOT_KNOWN, ())
+    assert nothing.why.startswith("no buffer of this size near this point holds two packets")
+
+
 def test_cells_of_another_kernel_are_old() -> None:
     other = AtlasCell(**{**vars(row(FQ, 10, 10, 1, "ok")), "sources": "another"})
     assert atlas(other).ask("aqm=fq-codel", "rate=10mbit", "rtt=10ms").old
