@@ -283,7 +283,7 @@ def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
 
 def _hint(word: str, known: Sequence[str]) -> str:
     """Return what to write instead of a word that is not understood."""
-    if word == "ecn":
+    if word in ("ecn", "classic"):
         return "write ecn=classic if the competitor uses ECN, and fifo-ecn if the queue marks"
     if word == "l4s":
         return "write `switch to L4S`, and fq-codel-l4s if the queue marks L4S on its own"

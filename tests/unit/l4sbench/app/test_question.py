@@ -112,6 +112,7 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
         ("fq_codel with l4s", "'l4s' is not a word of a question; write `switch to L4S`, and fq-codel-l4s"),
         ("bbr", "'bbr' is not a word of a question; did you mean bbr3, bbr2 or bbr1"),
         ("htb", "'htb' is not a word of a question; leave it out, or write KEY=VALUE, such as aqm=fq-codel"),
+        ("classic cubic", "'classic' is not a word of a question; write ecn=classic if the competitor"),
         ("cubic with ecn", "'ecn' is not a word of a question; write ecn=classic if the competitor uses ECN"),
         # negative numbers and bytes are not taken for others
         ("fifo -50mbit 20ms", 'expected a rate such as 100mbit, not "-50mbit"'),
