@@ -133,6 +133,9 @@ class AtlasQuestion:
         """
         stated = stated_by(words, catalog)
         if lacking := [key for key in ("aqm", "rate", "rtt") if key not in stated]:
+            if longer := [f"{key}={value}" for key, value in stated.items() if " " in value]:
+                hint = "a value ends where the next key begins, so write plain words first"
+                raise InputError(f"{longer[0][:60]!r} is not understood", hint)
             example = "for example `l4sbench ask aqm=fq-codel rate=50mbit rtt=20ms`"
             raise InputError(f"the question states no {', no '.join(lacking)}", example)
         usual = _usual(stated, columns)

@@ -114,6 +114,9 @@ def test_one_thing_stated_twice_is_an_error(words: str, message: str) -> None:
         ("htb", "'htb' is not a word of a question; leave it out, or write KEY=VALUE, such as aqm=fq-codel"),
         ("classic cubic", "'classic' is not a word of a question; write ecn=classic if the competitor"),
         ("cubic with ecn", "'ecn' is not a word of a question; write ecn=classic if the competitor uses ECN"),
+        # what follows a key is its value, whatever else it states
+        ("rtt=20ms fifo, rate=50mbit", "'rtt=20ms fifo' is not understood; a value ends where"),
+        ("aqm=fifo at 50mbit 20ms", "'aqm=fifo at 50mbit 20ms' is not understood; a value ends where"),
         # negative numbers and bytes are not taken for others
         ("fifo -50mbit 20ms", 'expected a rate such as 100mbit, not "-50mbit"'),
         ("fifo 50mbit -20 ms", 'expected a duration such as 10ms, not "-20ms"'),
