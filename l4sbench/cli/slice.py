@@ -152,13 +152,19 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
 
 
 def _wishes(args: argparse.Namespace) -> SliceFile:
-    """Return the slice that a file or a name describes, updated by the options."""
+    """Return the slice that a file or a name describes, updated by the options.
+
+    Raises:
+        InputError: the file or an option is not valid.
+    """
     from fablib_slices import load_slice_file, slice_file
 
     given = {name: value for name in _WISHES if (value := getattr(args, name)) is not None}
     path = Path(args.slice)
     if path.suffix in _FILES or path.is_file():
-        return load_slice_file(path).model_copy(update=given)
+        wishes = load_slice_file(path)
+        valid = slice_file(wishes.slice, **given)
+        return wishes.model_copy(update={name: getattr(valid, name) for name in given})
     return slice_file(args.slice, **given)
 
 

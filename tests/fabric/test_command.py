@@ -210,6 +210,12 @@ def test_offline_needs_no_account(home: Path, tmp_path: Path) -> None:
     named.write_text("slice: planned\nswitch: {node: router, program: ncf}\n")
     switch = command(bare, "plan", str(named), "--offline")
     assert switch.returncode == 0, switch.stderr
+    for given in (str(named), "planned"):  # options beside a file are checked like those beside a name
+        told = command(bare, "plan", given, "--offline", "--kernel", "newest")
+        assert (told.returncode, told.stderr.partition(";")[0]) == (
+            2,
+            'error: kernel: "newest" is not a valid kernel',
+        )
     refused = l4sbench(bare, "run", "quickstart", "--on", f"fabric:{named}")
     assert refused.returncode == 2
     assert "there is no program for switches with the queue codel; choose from ncf" in refused.stderr
