@@ -90,9 +90,20 @@ def said_in(error: BaseException) -> str:
     return redacted(text) or type(error).__name__
 
 
+_TOKEN: Final = re.compile(r"token|\b401\b", re.IGNORECASE)
+_UNREACHED: Final = re.compile(
+    r"Max retries exceeded with url|Connection aborted|Read timed out", re.IGNORECASE
+)
+
+
 def about_token(said: str) -> bool:
     """Return True if a message of FABRIC is about the account's token."""
-    return "token" in said.lower() or "401" in said
+    return bool(_TOKEN.search(said)) and not about_network(said)
+
+
+def about_network(said: str) -> bool:
+    """Return True if a message says that FABRIC was not reached; it quotes the URL, which may say `token`."""
+    return bool(_UNREACHED.search(said))
 
 
 def tags_of(claims: dict[str, Any], project: str | None) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from fablib_slices.answers import (
     READY,
     TIME_FORMAT,
     Slice,
+    about_network,
     about_token,
     addresses_of,
     machines_of,
@@ -55,6 +56,7 @@ READY_LIMIT_S: Final = 1800.0
 SWITCH_LIMIT_S: Final = 1500.0
 """Additional time for a slice with a switch, whose operating system is installed anew before all else."""
 PORTAL: Final = "make a new token in the portal and save it as fablib's token file"
+NETWORK: Final = "check this machine's network, and FABRIC's maintenance (portal: announcements)"
 
 
 @dataclass(frozen=True)
@@ -429,7 +431,7 @@ class Slices:
                 except Exception as second:  # noqa: BLE001  (as above)
                     learn_tokens(self._manager)
                     said = said_in(second)
-            hint = PORTAL if about_token(said) else None
+            hint = NETWORK if about_network(said) else PORTAL if about_token(said) else None
             raise TestbedError(f"FABRIC ({about}): {said}", hint) from None
 
     def _connected_again(self, used: Any) -> bool:
@@ -458,7 +460,7 @@ def _fablib() -> Any:
         said = said_in(error)
         hint = "check fabric_config/fabric_rc and that its token is still valid (portal: tokens)"
         if "not reachable" in said:
-            hint = "check this machine's network, and FABRIC's maintenance (portal: announcements)"
+            hint = NETWORK
         raise TestbedError(f"cannot use FABRIC: {said}", hint) from None
     return made
 

@@ -169,6 +169,16 @@ def test_an_expired_token_is_told_as_such(slices: Slices, spec: SliceSpec, stand
         slices.up(spec, **FAST)
 
 
+def test_a_token_is_not_blamed_for_a_network_that_is_away(access: Access) -> None:
+    standin = StandIn()
+    slices = Slices(manager_of(standin), access, standin.call("/_token")["project"])
+    standin.close()
+    for ask in (slices.token_expires, lambda: slices.look("00000401-4010-4010-4010-000000000401")):
+        with pytest.raises(TestbedError, match="Connection refused") as told:
+            ask()
+        assert (told.value.hint or "").startswith("check this machine's network")
+
+
 def test_a_new_token_is_taken_up_without_a_restart(
     slices: Slices, access: Access, spec: SliceSpec, standin: StandIn
 ) -> None:
