@@ -68,7 +68,8 @@ class Access:
         """Try the bastion once: it bans clients that fail for every machine.
 
         Raises:
-            TestbedError: a key is missing, or the bastion is unreachable or refuses the login.
+            TestbedError: a key is missing, or ssh cannot use it, or the bastion is unreachable or refuses the
+                login.
         """
         for name, key, hint in (
             ("bastion", self.bastion_key_file, KEYS_HINT),
@@ -76,6 +77,7 @@ class Access:
         ):
             if not key.is_file():
                 raise TestbedError(f"the {name} key {key} does not exist", hint)
+            _require_readable(name, key)
         target = f"{self.bastion_user}@{self.bastion_host}"
         options = [*ssh_options(self.bastion_key_file, known_hosts), "-o", "BatchMode=yes"]
         argv = ["ssh", *options, "-p", str(self.bastion_port), target, "exit"]
@@ -102,6 +104,25 @@ class Access:
         options = ssh_options(self.bastion_key_file, known_hosts)
         target = f"{self.bastion_user}@{self.bastion_host}"
         return shlex.join(["ssh", *options, "-p", str(self.bastion_port), "-W", "[%h]:%p", target])
+
+
+def _require_readable(name: str, key: Path) -> None:
+    """Raise TestbedError if ssh would ignore a private key, as the login that fails then does not say so."""
+    argv = ["ssh-keygen", "-y", "-P", "", "-f", str(key)]
+    try:
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_KNOCK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TestbedError(f"cannot run ssh-keygen: {error}", "l4sbench doctor") from error
+    if not ended.returncode:
+        return
+    said = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
+    hint = None
+    if "bad permissions" in said:
+        hint = f"only you may read it: {shlex.join(['chmod', '600', str(key)])}"
+    elif "passphrase" in said:
+        change = shlex.join(["ssh-keygen", "-p", "-f", str(key)])
+        hint = f"a run cannot ask for a passphrase: use a key without one, or remove it by {change}"
+    raise TestbedError(f"ssh cannot use the {name} key: {said}", hint)
 
 
 KEYS_HINT: Final = (

@@ -40,3 +40,25 @@ def test_a_key_that_it_does_not_take_is_told_before_it_is_sent(tmp_path: Path) -
     Path(f"{key}.pub").write_text("")
     with pytest.raises(TestbedError, match=r"is empty"):
         access(key).public_key()
+
+
+@pytest.mark.parametrize(
+    ("passphrase", "mode", "said"),
+    [
+        ("", 0o644, "bad permissions; only you may read it: chmod 600 "),
+        (
+            "a secret",
+            0o600,
+            "incorrect passphrase.*; a run cannot ask for a passphrase: .* ssh-keygen -p -f ",
+        ),
+    ],
+)
+def test_a_key_that_ssh_would_ignore_is_told_before_any_login(
+    tmp_path: Path, passphrase: str, mode: int, said: str
+) -> None:
+    key = tmp_path / "key"
+    command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", passphrase, "-f", str(key)]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    key.chmod(mode)
+    with pytest.raises(TestbedError, match=f"ssh cannot use the bastion key: .*{said}{key}"):
+        access(key).check(tmp_path / "known_hosts")
