@@ -10,6 +10,7 @@ authoritative; the folder can be restored from it.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -49,8 +50,8 @@ def bastion_hosts(name: str) -> Path:
 
 def numbered(name: str) -> tuple[str, ...]:
     """Return the recorded slices of a run that used several of this name."""
-    kept = folder(name).parent.glob("*-*/slice.json")
-    return tuple(sorted(one for path in kept if (one := path.parent.name).rpartition("-")[0] == name))
+    kept = [path.parent.name for path in folder(name).parent.glob("*-*/slice.json")]
+    return tuple(sorted(one for one in kept if re.fullmatch(re.escape(name) + "-[1-9][0-9]*", one)))
 
 
 def keep_inventory(found: Slice, access: Access, spec: SliceSpec | None = None) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from fablib_slices.access import Access
 from fablib_slices.answers import Machine, Slice
-from fablib_slices.records import keep_inventory
+from fablib_slices.records import folder, keep_inventory, numbered
 from fablib_slices.spec import SliceFile, spec_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.topology import topology
@@ -47,3 +47,13 @@ def test_the_kernel_of_a_slice_is_in_its_inventory_and_no_part_of_its_digest(
     for spec, expected in ((plain, None), (kept, "keep")):
         (host,) = read_inventory(keep_inventory(found, access, spec)).values()
         assert host.get("l4sbench_kernel") == expected
+
+
+def test_only_names_with_a_number_are_those_of_a_run_with_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for name in ("l4s", "l4s-1", "l4s-2", "l4s-ncf", "my-l4s-1"):
+        folder(name).mkdir(parents=True)
+        (folder(name) / "slice.json").write_text("{}")
+    assert numbered("l4s") == ("l4s-1", "l4s-2")
