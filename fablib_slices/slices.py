@@ -249,6 +249,11 @@ class Slices:
                 "give the same description as before (--cores and so on, or its file), use another name, or: "
                 f"l4sbench slice down {spec.name}",
             )
+        if elsewhere := _elsewhere(spec, found):
+            raise InputError(
+                f"a slice {spec.name} exists, and {elsewhere}",
+                f"name that site, or none; use another name; or: l4sbench slice down {spec.name}",
+            )
         if limit_s is None:
             limit_s = READY_LIMIT_S + (SWITCH_LIMIT_S if spec.switches else 0.0)
         return self._until_ready(found, limit_s, poll_s, on_state, stop or threading.Event())
@@ -469,6 +474,17 @@ def _avoided(configured: Any) -> tuple[str, ...]:
     """Return the sites to avoid (`FABRIC_AVOID`), which fablib has as a list or as text."""
     names = configured.split(",") if isinstance(configured, str) else configured or ()
     return tuple(name.strip() for name in names)
+
+
+def _elsewhere(spec: SliceSpec, found: Slice) -> str:
+    """Return, in words, which machine of a slice is not at the site that its description names."""
+    if spec.site == "auto":
+        return ""
+    named = {name: site for site, part in spec.at_sites.items() for name in part.names}
+    for machine in found.machines:
+        if machine.site != named.get(machine.name, machine.site):
+            return f"its {machine.name} is at {machine.site}, not at {named[machine.name]}"
+    return ""
 
 
 def _at_site(spec: SliceSpec, sites: tuple[Site, ...]) -> SliceSpec:

@@ -108,6 +108,13 @@ def test_a_slice_of_the_name_that_is_another_is_refused(slices: Slices, spec: Sl
         slices.up(bigger, **FAST)
 
 
+def test_a_slice_of_the_name_at_another_site_is_refused(slices: Slices, spec: SliceSpec) -> None:
+    first = slices.up(spec, **FAST)
+    with pytest.raises(InputError, match=f"{spec.name} exists, and its tx-l4s is at STAR, not at NCSA; name"):
+        slices.up(replace(spec, site="NCSA"), **FAST)
+    assert slices.up(replace(spec, site="auto"), **FAST).id == first.id
+
+
 def test_an_answer_that_is_lost_costs_nothing(slices: Slices, spec: SliceSpec, standin: StandIn) -> None:
     standin.faults(create_lost=1)
     before = len(standin.slices())
