@@ -395,6 +395,35 @@ def test_a_capture_that_ends_during_the_trial_is_a_failure(tmp_path: Path) -> No
     )
 
 
+SMALL_DISK = """\
+import json, subprocess, sys
+
+helper, state = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", state], check=True)
+
+def ask(*words, given=None):
+    argv, text = [sys.executable, helper, *words], json.dumps(given)
+    return json.loads(subprocess.run(argv, input=text, stdout=subprocess.PIPE, text=True).stdout)
+
+kinds = ("modules", "links", "routes", "setup", "samplers", "readback", "expected", "servers", "changes")
+flow = {"flow": "a-0", "receiver": "rx", "port": 5001, "start": "0s", "seconds": 0.1, "close_s": 10}
+flow |= {"argv": ["head", "-c", "700000", "/dev/urandom"], "output": "sender.json", "sampled": False}
+program = {**{kind: [] for kind in kinds}, "sysctls": {}, "flows": [flow]}
+part = {"owner": "me", "router": "rx", "meet": "127.0.0.1", "host_nodes": ["rx"], "ports": {}, "networks": {}}
+part |= {"programs": {"rx": program}, "limit_s": 60}
+for number in range(4):
+    ask("launch", given={**part, "id": f"t.{number}"})
+    ended = ask("wait", f"t.{number}", "60")
+    print(ended["state"], ended["reason"])
+"""
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="systemd runs trials outside of namespaces")
+def test_trials_that_have_ended_leave_room_for_the_next(tmp_path: Path) -> None:
+    """The files of two of these trials fit on the disk."""
+    assert apart(SMALL_DISK, tmp_path, tmp_path).splitlines() == ["ended "] * 4
+
+
 def test_what_cannot_be_restored_keeps_nothing_else_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

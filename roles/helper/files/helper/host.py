@@ -39,7 +39,10 @@ TRIALS = STATE / "trials"
 LOCK = STATE / "lock"
 CURRENT = STATE / "current"
 KEPT = 20
-"""Number of ended trials that a host keeps for later fetches."""
+"""Number of ended trials that a host keeps for later fetches, where there is room."""
+SPARE_BYTES = 100 << 20
+"""Free space that a trial gets beyond what the largest of the kept ones takes."""
+FULL_BYTES = 1 << 20
 STALE_S = 60.0
 """Time without a `wait` after which a trial may be ended in favour of another one."""
 
@@ -50,9 +53,8 @@ def launch(part: Mapping[str, Any]) -> dict[str, Any]:
     folder = _folder(trial)
     TRIALS.mkdir(parents=True, exist_ok=True)
     ended = _make_room(str(part["owner"]))
-    for old in sorted(TRIALS.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
+    _forget_oldest()
     folder.mkdir()
     write_whole(folder / "boot_id", boot_id())
     write_whole(folder / "asked", "")
@@ -66,6 +68,18 @@ def _folder(trial: str) -> Path:
     if not trial or not all(c.isalnum() or c in "-_." for c in trial) or trial.startswith("."):
         raise Failed(f"{trial!r} is not a valid id of a trial")
     return TRIALS / trial
+
+
+def _forget_oldest() -> None:
+    """Remove the oldest ended trials: captures of a few may fill a disk, and then no other trial begins."""
+    kept = sorted(TRIALS.iterdir(), key=lambda path: path.stat().st_mtime)
+    needed = max(map(_size, kept), default=0) + SPARE_BYTES
+    while kept and (len(kept) > KEPT or shutil.disk_usage(TRIALS).free < needed):
+        shutil.rmtree(kept.pop(0), ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _detach(argv: list[str], log: Path, trial: str) -> None:
@@ -222,7 +236,8 @@ def wait(trial: str, seconds: float) -> dict[str, Any]:
             return {"state": "lost", "reason": "the host was restarted during the trial"}
         begun = (folder / "pid").exists()
         if begun and not _busy() and not (folder / "done").exists():
-            said = read_text(folder / "log")[-500:]
+            full = shutil.disk_usage(folder).free < FULL_BYTES
+            said = "the disk is full" if full else read_text(folder / "log")[-500:]
             return {"state": "lost", "reason": f"the trial's process was killed: {said}"}
         if time.monotonic() > deadline:
             return {"state": "running"}
