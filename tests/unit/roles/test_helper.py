@@ -271,6 +271,41 @@ def test_routes_that_a_trial_replaced_come_back(tmp_path: Path) -> None:
     assert "route to 10.9.0.0/24 as before" in undone
 
 
+JUMBO = """\
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from system import run
+from tuning import restore, tune
+
+if subprocess.run(["ip", "tuntap", "add", "dev", "e0", "mode", "tap"], check=False).returncode:
+    sys.exit(77)
+run(["ip", "link", "set", "e0", "address", "02:00:00:00:00:01", "mtu", sys.argv[2]])
+link = {"network": "net-tx", "address": "10.0.0.1/24", "offloads": []}
+program = {"sysctls": {}, "links": [link], "routes": []}
+part = {"programs": {"tx": program}, "host_nodes": ["tx"], "networks": {"net-tx": ["tx", "delay"]}}
+part["ports"] = {"net-tx": "02:00:00:00:00:01"}
+
+def mtu():
+    return json.loads(run(["ip", "-j", "link", "show", "dev", "e0"]).stdout)[0]["mtu"]
+
+tune(part, "tx")
+print(mtu(), tune(part, "tx"))
+restore("tx")
+print(mtu())
+"""
+
+
+@pytest.mark.parametrize(("before", "during"), [(9000, 1500), (1500, 1500), (1450, 1450)])
+def test_hosts_send_no_jumbo_frames(tmp_path: Path, before: int, during: int) -> None:
+    """A limit of packets would hold six times as many bytes."""
+    own = tmp_path / "bin"
+    own.mkdir()
+    (own / "ethtool").write_text("#!/bin/sh\n")
+    (own / "ethtool").chmod(0o755)
+    printed = apart(JUMBO, tmp_path, str(before), path=f"{own}:{os.environ['PATH']}")
+    assert printed.splitlines() == [f"{during} []", str(before)]
+
+
 FORMER = """\
 import json, sys
 sys.path.insert(0, sys.argv[1])

@@ -38,6 +38,9 @@ _TRIALS_OWN = re.compile(r"net(\.[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_-]+)*)+"
 GRO_BY_HARDWARE = "rx-gro-hw"
 """GRO by the device below, such as a hypervisor's, which stays on when GRO is turned off."""
 
+MTU = 1500
+"""Largest packets of a trial: limits of queues in packets are of that size (PACKET_BYTES of the catalog)."""
+
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -109,8 +112,9 @@ def _connect(part: Mapping[str, Any], node: str, memory: Originals) -> list[str]
     program = part["programs"][node]
     changed = _up("lo", memory, None)
     for link in program["links"]:
-        name = port(part, node, link["network"])
-        changed += _up(name, memory, part["ports"].get(link["network"]))
+        name, mac = port(part, node, link["network"]), part["ports"].get(link["network"])
+        changed += _no_jumbo_frames(name, memory, mac)
+        changed += _up(name, memory, mac)
         changed += _address(memory, name, link["address"])
     changed += _neighbours(part, node, memory, program.get("neighbours", []))
     return changed + [line for route in program["routes"] if (line := _route(memory, route))]
@@ -170,6 +174,8 @@ def _undoing(memory: Originals) -> Iterator[Callable[[], list[str]]]:
         yield partial(_undo, ["ip", "address", "del", address, "dev", name], f"address {address} removed")
     for mac, flags in plain.get("offloads", {}).items():
         yield partial(_offloads_as_before, mac, flags)
+    for mac, mtu in plain.get("mtu", {}).items():
+        yield partial(_mtu_as_before, mac, mtu)
     for (name,) in plain.get("up", []):
         yield partial(_undo, ["ip", "link", "set", name, "down"], f"{name} down")
 
@@ -199,6 +205,11 @@ def _offloads_as_before(mac: str, flags: Mapping[str, bool]) -> list[str]:
         return []
     set_offloads(name, flags, check=False)
     return [f"offloads of {name} as before"]
+
+
+def _mtu_as_before(mac: str, mtu: int) -> list[str]:
+    name = by_mac(mac)
+    return _undo(["ip", "link", "set", name, "mtu", str(mtu)], f"{name}: MTU {mtu}") if name else []
 
 
 def remember_queues(part: Mapping[str, Any], node: str, names: list[str]) -> None:
@@ -316,6 +327,16 @@ def _shown(key: str) -> str | None:
         return " ".join(_sysctl_path(key).read_text().split())
     except FileNotFoundError:
         return None
+
+
+def _no_jumbo_frames(name: str, memory: Originals, mac: str | None) -> list[str]:
+    mtu = int(listed(["ip", "-j", "link", "show", "dev", name])[0].get("mtu", MTU))
+    if mtu <= MTU:
+        return []
+    if mac:
+        memory.first("mtu", mac, mtu)
+    run(["ip", "link", "set", name, "mtu", str(MTU)])
+    return [f"{name}: MTU {MTU}"]
 
 
 def _up(name: str, memory: Originals, mac: str | None) -> list[str]:

@@ -129,8 +129,9 @@ def _move(mac: str, netns: str, network: str) -> list[str]:
 
 def _note_moved(mac: str, name: str) -> None:
     """Store the state of an interface, which changes on its way through a namespace."""
-    up = any(link["ifname"] == name and "UP" in link.get("flags", []) for link in links())
-    noted = {**(read_json(_MOVED) or {}), mac: {"up": up, "offloads": free_offloads(name)}}
+    (link,) = (link for link in links() if link["ifname"] == name)
+    state = {"up": "UP" in link.get("flags", []), "mtu": link["mtu"], "offloads": free_offloads(name)}
+    noted = {**(read_json(_MOVED) or {}), mac: state}
     STATE.mkdir(parents=True, exist_ok=True)
     write_whole(_MOVED, json.dumps(noted))
 
@@ -172,6 +173,8 @@ def unwire(found: list[str]) -> list[str]:
         name = by_mac(mac)
         if name:
             set_offloads(name, was["offloads"], check=False)
+            if "mtu" in was:  # an earlier version of the helper did not note it
+                run(["ip", "link", "set", name, "mtu", str(was["mtu"])], check=False)
             run(["ip", "link", "set", name, "up" if was["up"] else "down"], check=False)
             del noted[mac]
     if _MOVED.exists():
