@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from fablib_slices.images import NOT_BOOTED
+from fablib_slices.images import DISTRIBUTIONS, NOT_BOOTED
 from fablib_slices.nics import NICS
 from fablib_slices.room import Site, Size, SizeOf, as_text, lacking, rounded, site_with_room, size_in
+from fablib_slices.spec import DEFAULT_IMAGE
 from l4sbench.errors import Problem, suggest
+from l4sbench.facts.kernels import KEEP
 
 if TYPE_CHECKING:
     from fablib_slices.spec import SliceSpec
@@ -103,6 +105,12 @@ def warnings(spec: SliceSpec, facts: FabricFacts, run_s: float = 0.0) -> tuple[s
     found += [
         f"{image} was not booted on FABRIC yet; if it does not boot, use another one by --image"
         for image in sorted({vm.image for vm in spec.vms} & NOT_BOOTED)
+    ]
+    found += [
+        f"kernels/images has nothing for {image}, so only its own kernel and tools are used there; "
+        f"{DEFAULT_IMAGE} and default_ubuntu_24 get what cells need"
+        for image in sorted({vm.image for vm in spec.vms} - DISTRIBUTIONS.keys())
+        if spec.kernel != KEEP
     ]
     asked = timedelta(hours=spec.hours)
     if asked > LONG_LEASE_LIMIT:

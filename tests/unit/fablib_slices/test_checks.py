@@ -267,6 +267,12 @@ def test_an_image_that_nobody_booted_is_told() -> None:
     assert told.startswith("default_debian_13 was not booted on FABRIC yet")
 
 
+def test_an_image_for_which_no_kernel_is_known_is_told() -> None:
+    (told,) = warnings(spec(image="default_rocky_9"), replace(FACTS, sites=()))
+    assert told.startswith("kernels/images has nothing for default_rocky_9")
+    assert warnings(spec(image="default_rocky_9", kernel="keep"), replace(FACTS, sites=())) == ()
+
+
 def test_warnings() -> None:
     told = warnings(spec(hours=200 * 24), FACTS)
     assert "IPv6 addresses only" in told[0]
