@@ -350,7 +350,7 @@ class Slices:
             if time.monotonic() > ends:
                 raise TestbedError(
                     f"slice {found.name} is still {found.state} after {limit_s:.0f} s",
-                    f"it stays, and l4sbench slice up {found.name} continues to wait",
+                    "it stays, and the same command continues to wait",
                 )
             if stop.wait(wait_s):
                 raise TestbedError(f"stopped while slice {found.name} was {found.state}; it stays")

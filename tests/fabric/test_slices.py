@@ -142,7 +142,7 @@ def test_a_slice_that_never_gets_ready_stays_and_says_so(
     slices: Slices, spec: SliceSpec, standin: StandIn
 ) -> None:
     standin.faults(configure_s=999)
-    with pytest.raises(TestbedError, match="still Configuring after 1 s; it stays"):
+    with pytest.raises(TestbedError, match="after 1 s; it stays, and the same command continues to wait"):
         slices.up(spec, poll_s=0.1, limit_s=1)  # expires: the slice never comes up
     assert slices.find(spec.name) is not None
 
