@@ -434,6 +434,21 @@ def test_a_lease_is_renewed_once_half_of_it_is_over(sweep: Sweep, standin: Stand
     assert "as requested" not in sweep.told("lease ends")
 
 
+def test_a_lease_is_renewed_before_machines_are_prepared(sweep: Sweep, standin: StandIn) -> None:
+    lasting: list[float] = []
+
+    class Prepared(Hosts):
+        def identity(self) -> Identity:
+            lasting.append(self.standin.lease_s(self.slice_name))
+            return super().identity()
+
+    reserve(sweep, 600)
+    standin.faults()
+    sweep.kind = Prepared
+    assert sweep.go().left == 0
+    assert min(lasting) > 3600
+
+
 def test_a_lease_that_comes_out_shorter_is_told_and_counts(sweep: Sweep, standin: StandIn) -> None:
     reserve(sweep, 600)
     before = standin.renewals()
@@ -519,6 +534,6 @@ def test_a_token_is_used_before_its_refresh_token_ends(
 @pytest.mark.long
 def test_a_token_that_ends_before_the_run_is_told(sweep: Sweep, standin: StandIn) -> None:
     reserve(sweep, 600)
-    standin.faults(token_s=1200)
+    standin.faults(token_s=1200, longest_s=600)  # a renewal does not help
     assert sweep.go(work_s=3600.0).left == 0
     assert "put a new one into fablib's token file by then" in sweep.told("the token ends at")

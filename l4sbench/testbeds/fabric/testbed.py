@@ -283,6 +283,8 @@ class FabricTestbed:
             except BaseException:  # on Ctrl-C, too: nothing waits for the other slices any more
                 stop.set()
                 raise
+        for one in held:  # a slice that was there may end while its machines are prepared
+            self._keeper.keep_lease(one, 0.0)
         self._tell_of_token(held, run_s)
         return held
 
