@@ -79,8 +79,9 @@ def test_a_kernel_that_cannot_be_had_fails_its_trials_alone(hosts: NodesStatus, 
 
 
 def with_own_modules(hosts: NodesStatus, lab: Lab, folder: Path) -> Path:
-    """Write the nodes' inventory, with our modules for the hosts that need them."""
-    built = with_modules(lab, {"tcp_mine": ENTRIES / "mine", "sch_mine": ENTRIES / "mine-q"}).modules
+    """Write the nodes' inventory, with the modules of `folder` for the hosts that need them."""
+    sources = folder / "entries"
+    built = with_modules(lab, {"tcp_mine": sources / "mine", "sch_mine": sources / "mine-q"}).modules
     plain: Any = YAML(typ="safe").load(hosts.inventory)
     for node, given in plain["all"]["children"]["nodes"]["hosts"].items():
         module = "sch_mine" if node == "router" else "tcp_mine"
@@ -107,3 +108,24 @@ def test_modules_from_outside_report_on_hosts(
     queue = written(ended.path, "queues").filter(kind="mine")
     assert queue["marks_packets"].is_not_null().all()
     assert 0 < queue["mine_q_longest_packets"].max() <= 60  # type: ignore[operator]
+
+
+def test_modules_that_were_built_again_are_loaded_again(
+    hosts: NodesStatus, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in use all the time: a queue stays set up, and a congestion control the default."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    shutil.copytree(ENTRIES, tmp_path / "entries")
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(MATRIX, encoding="utf-8")
+    versions = []
+    for turn in range(2):
+        for source in (tmp_path / "entries").glob("*/*.c"):
+            source.write_text(f'{source.read_text()}MODULE_INFO(turn{turn}, "here");\n')
+        where = f"ssh:{with_own_modules(hosts, lab, tmp_path)}"
+        ended = api.run(mine, on=where, runs=tmp_path / "runs", trust=True)
+        assert (ended.result.failed, ended.result.error) == (0, None)
+        loaded = written(ended.path, "hosts").filter(kind="module")
+        versions.append({row["name"]: row["value"] for row in loaded.iter_rows(named=True)})
+    assert versions[0].keys() == versions[1].keys() == {"tcp_mine", "sch_mine"}
+    assert all(versions[0][name] != versions[1][name] for name in versions[0])

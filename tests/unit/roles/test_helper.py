@@ -884,3 +884,24 @@ def test_a_module_without_a_source_version_is_there(tmp_path: Path, monkeypatch:
     assert other["srcversion"] != found["srcversion"]
     (tmp_path / "printed").write_text(MODINFO.format(file="(builtin)"))
     assert facts.module("sch_netem", "7.3.4-l4sbench") is None
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        ("/lib/modules/7.3.4/updates/dkms/tcp_prague.ko.xz", "NEW"),
+        ("/var/lib/l4sbench/modules/7.3.4/tcp_prague.ko", "NEW"),
+        ("/lib/modules/7.3.4/kernel/net/ipv4/tcp_prague.ko", "OLD"),
+    ],
+)
+def test_of_a_module_that_was_brought_the_file_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, version: str
+) -> None:
+    """A trial loads it again, but nothing of the distribution's, which may be newer than what runs."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (script := tmp_path / "modinfo").write_text(f"#!/bin/sh\necho 'filename: {file}\nsrcversion: NEW'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(facts, "read_text", lambda _: "OLD")
+    found = facts.module("tcp_prague", "7.3.4")
+    assert found is not None
+    assert found["srcversion"] == version

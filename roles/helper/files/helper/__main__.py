@@ -49,7 +49,7 @@ from system import (
 )
 from trial import perform
 from tuning import remembered, restore, tune
-from wiring import load_modules, restore_modules, unwire, wire
+from wiring import load_modules, restore_modules, unload_former, unwire, wire
 
 
 def main(argv: list[str]) -> int:
@@ -86,7 +86,7 @@ def _wiring() -> dict[str, Any]:
 
 def _wired(part: Mapping[str, Any]) -> list[str]:
     """Wire the host's nodes and load its modules: sysctls and queues of the nodes may be the modules'."""
-    return [*wire(part), *load_modules(part)]
+    return [*unload_former(part), *wire(part), *load_modules(part)]
 
 
 def _on_nodes(command: str) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from system import STATE, Failed, boot_id, listed, namespaces, read_text, run
 
 _NOWHERE = {"dummy", "ifb"}
 """Kinds of interfaces that do not lead to other hosts."""
+_BROUGHT = re.compile(r"/(dkms|l4sbench)/")
+"""In the paths of modules that a run or DKMS brings, whose files may be newer than what is loaded."""
 EFI_VARIABLES = Path("/sys/firmware/efi/efivars")
 _VERSIONS = {
     "iperf3": (["iperf3", "--version"], r"iperf ([0-9.]+)"),
@@ -89,7 +91,8 @@ def kernel_config(release: str) -> dict[str, str]:
 def module(name: str, release: str) -> dict[str, str] | None:
     """Return source version and file of a module that is loaded or could be; None when there is none.
 
-    Where a kernel was built without source versions of its modules, the file's digest takes their place.
+    Where a kernel was built without source versions of its modules, the file's digest takes their place. Of
+    one that was brought the file counts, as trials load it again if another version is loaded (`wiring`).
     `state` is `loaded`, `there`, or, for a file that was built for another kernel, `for` and its release.
     """
     loaded = Path(f"/sys/module/{name}/initstate").exists()  # what is built in has no such file
@@ -101,8 +104,11 @@ def module(name: str, release: str) -> dict[str, str] | None:
         return {"srcversion": version, "file": "", "state": "loaded"} if version else None
     shown = dict(re.findall(r"^(\w+):\s+(.*)$", ended.stdout, re.MULTILINE))
     file = shown.get("filename", "")
-    version = version or shown.get("srcversion", "") or _digest(file)
     built_for = shown.get("vermagic", release).split()[0] if own.exists() else release
+    stored = shown.get("srcversion", "")
+    if stored and built_for == release and _BROUGHT.search(file):
+        version = stored
+    version = version or stored or _digest(file)
     state = "loaded" if loaded else "there" if built_for == release else f"for {built_for}"
     return {"srcversion": version, "file": file, "state": state} if version else None
 

@@ -33,7 +33,7 @@ from system import (
     run,
     write_whole,
 )
-from wiring import load_modules, wire
+from wiring import load_modules, unload_former, wire
 
 TRIALS = STATE / "trials"
 LOCK = STATE / "lock"
@@ -152,7 +152,7 @@ def work(trial: str) -> int:
         result["nodes"] = {}
         try:
             try:
-                result["changed"] = [*wire(part), *load_modules(part)]
+                result["changed"] = [*unload_former(part), *wire(part), *load_modules(part)]
             except Failed as failure:  # the nodes report it to the others
                 write_whole(folder / "part.json", json.dumps({**part, "broken": failure.reason}))
             result.update(_perform(part, folder))

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from facts import module as module_facts
 from system import (
     HUB,
     STATE,
@@ -28,6 +30,7 @@ from system import (
     read_json,
     read_text,
     run,
+    take_all,
     write_whole,
 )
 from tuning import GRO_BY_HARDWARE, free_offloads, offloads, remembered, restore, set_offloads
@@ -191,11 +194,38 @@ def _is_hardware(link: Mapping[str, Any]) -> bool:
 
 def load_modules(part: Mapping[str, Any]) -> list[str]:
     """Load the nodes' modules with their parameters, and return what was changed. Raises Failed."""
+    return [line for module in _wanted(part).values() for line in _load(module)]
+
+
+def _wanted(part: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     wanted: dict[str, dict[str, Any]] = {}
     for node in part["host_nodes"]:
         for module in part["programs"][node]["modules"]:
             wanted.setdefault(module["name"], module)
-    return [line for module in wanted.values() for line in _load(module)]
+    return wanted
+
+
+def unload_former(part: Mapping[str, Any]) -> list[str]:
+    """Unload the nodes' modules that were built again since they were loaded, and return what was changed.
+
+    Queues and sysctls of the trial before may use them, so its settings are undone first. Raises Failed when
+    something else uses one.
+    """
+    release = read_text("/proc/sys/kernel/osrelease")
+    former = [name for name in _wanted(part) if _is_former(name, release)]
+    if not former:
+        return []
+    changed = take_all([partial(unwire, namespaces()), *(partial(restore, node) for node in remembered())])
+    for name in former:
+        if not _unload(name):
+            raise Failed(f"another version of module {name} is loaded and in use: restart this host")
+        changed.append(f"another version of {name} unloaded")
+    return changed
+
+
+def _is_former(name: str, release: str) -> bool:
+    loaded, there = read_text(f"/sys/module/{name}/srcversion"), module_facts(name, release)
+    return bool(loaded and there and there["srcversion"] != loaded)
 
 
 def _load(module: Mapping[str, Any]) -> list[str]:
