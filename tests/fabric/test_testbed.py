@@ -21,7 +21,7 @@ import pytest
 
 from collectors.assemble import collect
 from collectors.validity import judge
-from fablib_slices import SliceFile, Slices, spec_of
+from fablib_slices import Access, SliceFile, Slices, spec_of
 from l4sbench.app.stages import execute_stages
 from l4sbench.catalog import Catalog
 from l4sbench.engine.loop import Order, RunResult
@@ -409,6 +409,27 @@ def test_what_is_wrong_with_one_slice_is_told_without_waiting_for_the_others(
         sweep.go(slices=2)
     assert not waited
     release.set()
+
+
+def test_machines_are_not_restarted_for_a_bastion_that_is_away(
+    sweep: Sweep, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts: list[Callable[[list[str]], None]] = []
+
+    class BySsh(Hosts):
+        def __init__(self, *_: object, restart: Callable[[list[str]], None], **__: object) -> None:
+            super().__init__(sweep.lab, sweep.name, standin)
+            restarts.append(restart)
+
+    monkeypatch.setattr(testbed, "SshTestbed", BySsh)
+    monkeypatch.setattr(Access, "check", lambda *_: None)
+    FabricTestbed(sweep.name, sweep.matrix, connect=lambda: sweep.slices).identity()
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(sweep.run.path))
+    before = standin.call("/_state")["acted"]
+    with pytest.raises(TestbedError, match="the bastion refuses"):
+        restarts[0](["router"])
+    assert standin.call("/_state")["acted"] == before
 
 
 # ---- leases and tokens

@@ -345,11 +345,14 @@ class FabricTestbed:
         )
 
     def _restart(self, slice_name: str, names: Collection[str]) -> None:
-        """Restart machines of a slice that do not answer.
+        """Restart machines of a slice that do not answer although the bastion does.
 
         Raises:
-            TestbedError: FABRIC refuses, or the slice is gone.
+            TestbedError: the bastion is away, FABRIC refuses, or the slice is gone.
         """
+        from fablib_slices.records import bastion_hosts
+
+        self._account.access.check(bastion_hosts(slice_name))
         found = self._account.find(slice_name)
         if found is None:
             raise TestbedError(f"slice {slice_name} is gone")
