@@ -86,12 +86,15 @@ class Readiness:
             raise TestbedError(_did_not_come_back(played.away))
         return played
 
-    def changed(self, prepare: Prepare, stop: threading.Event) -> Played:
-        """Prepare hosts for other kernels; they are ready or lost then. Raises what `prepared` raises."""
+    def changed(self, prepare: Prepare, stop: threading.Event, *, patient: bool) -> Played:
+        """Prepare hosts for other kernels; they are ready or lost then. Raises what `prepared` raises.
+
+        Without patience only hosts that were lost earlier are waited for.
+        """
         lost = self.state is HostsState.LOST
         if not lost:
             self.transition(HostsState.CHANGING)
-        played = self.prepared(prepare, stop, patient=lost)
+        played = self.prepared(prepare, stop, patient=patient or lost)
         self.transition(HostsState.LOST if played.wrong else HostsState.READY)
         return played
 

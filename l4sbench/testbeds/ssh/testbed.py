@@ -177,7 +177,7 @@ class SshTestbed:
         restarts = {**stage.state} != running(self._declared.may, self._memory.known.facts)
         self._stage = stage
         self._memory.save(replace(self._memory.known, changing=True))
-        played = self._hosts.changed(self._prepare, stop)
+        played = self._hosts.changed(self._prepare, stop, patient=self._own)
         if played.wrong:
             names = ", ".join(sorted({stage.state[name] for name in played.wrong if name in stage.state}))
             with_kernels = f" with {names}" if names else ""

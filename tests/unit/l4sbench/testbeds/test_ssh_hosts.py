@@ -184,6 +184,17 @@ def test_hosts_that_got_no_kernel_are_waited_for_by_the_next_change(
     assert Memory(tmp_path / "hosts.json", tmp_path).load().change_s == PLAY_S
 
 
+def test_hosts_of_a_run_of_their_own_may_be_away_while_kernels_change(
+    hosts: Hosts, matrix: Matrix, tmp_path: Path
+) -> None:
+    path = inventory(tmp_path, TWO)
+    testbed = SshTestbed(path, matrix.catalog, matrix.cells, own=True, cache=tmp_path, leave=hosts.stop)
+    testbed.identity()
+    hosts.answers = [{"router": AWAY, "delay": AWAY}] * 4
+    assert "7.3.4" in testbed.enter(stage(testbed, "seven"), hosts.stop).kernel_release
+    assert hosts.plays == ["prepare"] * 6
+
+
 def test_hosts_that_do_not_come_back_end_a_run(hosts: Hosts, testbed: SshTestbed) -> None:
     hosts.answers = [{"router": BROKEN}]
     with pytest.raises(TrialFailed, match=r"^hosts are not ready with seven: router: no headers$"):
