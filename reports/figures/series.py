@@ -20,12 +20,12 @@ import polars as pl
 from l4sbench.errors import InputError
 from l4sbench.facts.factors import COLUMN_ENDS, name_of
 from l4sbench.tables import empty
-from l4sbench.text.units import parse_quantity
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered
 from reports.figures.programs import LOGGED, of_programs
 from reports.figures.style import DASHES, Theme, config
 from reports.result.labels import Setting
+from reports.result.queues import SAMPLED, fullest, rate_changes
 
 if TYPE_CHECKING:
     from reports.result.load import RunTables
@@ -35,8 +35,6 @@ POINTS: Final = 300
 
 WIDTH: Final = 600
 HEIGHT: Final = 92
-
-_NO_BOTTLENECK: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
 
 Rows = list[dict[str, Any]]
 
@@ -130,9 +128,6 @@ class TrialSeries:
 _FLOW_MEASURES: Final = ("goodput_mbps", "srtt_ms", "ce_percent", "cwnd_packets")
 
 
-_PLACE: Final = ("node", "network", "handle")
-"""Columns that identify a queue of a trial."""
-
 _SOCKETS: Final = (
     *("flow", "side", "group", "t_ms", "received_bytes"),
     *("srtt_ms", "cwnd_packets", "delivered_packets", "delivered_ce_packets"),
@@ -178,12 +173,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         own.join(names, on=["at", "group"], maintain_order="left").drop("group").rename({"name": "group"})
         for own in (sockets, programs)
     )
-    columns = {name for name, *_ in _MEASURES if name != _BACKLOG} | {
-        *_PLACE,
-        "kind",
-        "t_ms",
-        "backlog_bytes",
-    }
+    columns = {name for name, *_ in _MEASURES if name != _BACKLOG} | {*SAMPLED}
     rates = _rates(tables, frame)
     changes = _ByTrial(rates)
     by_trial = (
@@ -451,13 +441,11 @@ _MEASURES: Final[tuple[tuple[str, str, str, list[int]], ...]] = (
 def _rates(tables: RunTables, spans: pl.DataFrame) -> pl.DataFrame:
     """Return `at`, `t_ms` and `changed_mbps` of events that change the link's rate, in order of time."""
     try:
-        changes = tables.scan("events").filter(factor="rate")
+        events = tables.scan("events")
     except InputError:  # older tables
-        changes = empty("events").lazy()
-    trials = spans.select("at", "cell", "trial").lazy()
-    own = changes.join(trials, on=["cell", "trial"]).select("at", "t_ms", "value").drop_nulls().collect()
-    mbps = [parse_quantity("rate", value).mbps for value in own["value"]]
-    return own.select("at", "t_ms", pl.Series("changed_mbps", mbps, pl.Float64)).sort("t_ms")
+        events = empty("events").lazy()
+    own = events.join(spans.select("at", "cell", "trial").lazy(), on=["cell", "trial"])
+    return rate_changes(own.collect()).select("at", "t_ms", "changed_mbps")
 
 
 def _fair(span: _Span, changes: pl.DataFrame, flows: int) -> tuple[FairShare, ...]:
@@ -470,10 +458,7 @@ def _fair(span: _Span, changes: pl.DataFrame, flows: int) -> tuple[FairShare, ..
 
 def _queue(queues: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     """Return the bottlenecks' delays: as the queue reports them, else its backlog over the link's rate."""
-    queues = queues.filter(~pl.col("kind").is_in(_NO_BOTTLENECK))
-    place = ["at", *_PLACE]
-    fullest = queues.group_by(place).agg(pl.col("backlog_bytes").max()).sort("at", "backlog_bytes", *_PLACE)
-    own = queues.join(fullest.unique("at", keep="last").select(place), on=place, how="semi")
+    own = fullest(queues, ["at"])
     own = own.with_columns(pl.col("t_ms").cast(pl.Float64)).sort("t_ms", maintain_order=True)
     own = own.join_asof(rates, on="t_ms", by="at", check_sortedness=False)
     rate_mbps = pl.coalesce("changed_mbps", "rate_mbps")

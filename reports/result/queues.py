@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Queues under test: how much each holds, and which of them dropped although they could have marked."""
+"""Queues under test: their samples, how much each holds, and which only dropped although they can mark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from l4sbench.catalog import Bottleneck
 from l4sbench.text.parameters import OWN
-from l4sbench.text.units import Duration, Packets, Rate, Size
+from l4sbench.text.units import Duration, Packets, Rate, Size, parse_quantity
 from reports.result.labels import BUFFER
 
 if TYPE_CHECKING:
@@ -22,6 +22,34 @@ if TYPE_CHECKING:
 
 _DROPS: Final = "sq-drop"
 """Family of the queues that never mark."""
+
+_NOT_UNDER_TEST: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
+"""Kinds of queues that are sampled beside the one under test."""
+
+_PLACE: Final = ("node", "network", "handle")
+"""Columns that identify a queue of a trial."""
+
+SAMPLED: Final = (*_PLACE, "kind", "t_ms", "backlog_bytes")
+"""Columns of table `queues` that `fullest` needs, and the time of each sample."""
+
+
+def fullest(samples: pl.DataFrame, trial: Sequence[str]) -> pl.DataFrame:
+    """Return the samples of the queue under test that was fullest in its trial: there may be several.
+
+    `trial` are the columns that identify a trial.
+    """
+    place = [*trial, *_PLACE]
+    under_test = samples.filter(~pl.col("kind").is_in(_NOT_UNDER_TEST))
+    most = under_test.group_by(place).agg(pl.col("backlog_bytes").max()).sort("backlog_bytes", *_PLACE)
+    own = most.unique(trial, keep="last", maintain_order=True).select(place)
+    return under_test.join(own, on=place, how="semi", maintain_order="left")
+
+
+def rate_changes(events: pl.DataFrame) -> pl.DataFrame:
+    """Return the events that change the link's rate, in order of time, with the rate from then on."""
+    own = events.filter(pl.col("factor") == "rate", pl.col("value").is_not_null()).sort("t_ms")
+    mbps = [parse_quantity("rate", value).mbps for value in own["value"]]
+    return own.with_columns(pl.Series("changed_mbps", mbps, pl.Float64))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from l4sbench.text.units import parse_quantity
+from reports.result.queues import fullest, rate_changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,6 @@ DRAINED_S: Final = 0.1
 """A queue has drained once it stays this short for this long."""
 CDF_PERCENT: Final = (5, 25, 50, 75, 95, 99)
 """Shares of samples at which the distribution of the queue is given, in percent."""
-_NOT_UNDER_TEST: Final = ("htb", "netem", "noqueue", "mq", "pfifo_fast", "ingress", "clsact")
 
 COURSES: Final[Mapping[str, str]] = {
     "queue_mean_ms": "mean queue, ms",
@@ -105,12 +104,13 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
         .agg(pl.col("end_s").mean(), pl.col("goodput_mbps").sum())
         .sort(*key, "end_s")
     )
-    queues = _fullest(tables.queues.filter(~pl.col("kind").is_in(_NOT_UNDER_TEST)), key).sort(*key, "t_ms")
-    changes = tables.events.sort(*key, "t_ms")
-    parts = {
-        name: frame.partition_by(key, as_dict=True)
-        for name, frame in (("seconds", seconds), ("queues", queues), ("changes", changes))
+    frames = {
+        "seconds": seconds,
+        "queues": fullest(tables.queues, key).sort(*key, "t_ms"),
+        "events": tables.events.sort(*key, "t_ms"),
+        "rates": rate_changes(tables.events),
     }
+    parts = {name: frame.partition_by(key, as_dict=True) for name, frame in frames.items()}
     rows = []
     for trial in trials.iter_rows(named=True):
         own = {name: part.get((trial["cell"], trial["trial"])) for name, part in parts.items()}
@@ -119,22 +119,11 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _fullest(queues: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return the samples of each trial's fullest queue: there may be several bottlenecks."""
-    port = ["node", "network"]
-    most = queues.group_by(*key, *port).agg(pl.col("backlog_bytes").max())
-    fullest = most.sort(*key, "backlog_bytes", *port).unique(key, keep="last", maintain_order=True)
-    return queues.join(fullest.select(*key, *port), on=[*key, *port], how="semi", maintain_order="left")
-
-
 def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None]) -> _Course:
-    seconds, queues, changes = own["seconds"], own["queues"], own["changes"]
+    seconds, queues, events, changes = (own[name] for name in ("seconds", "queues", "events", "rates"))
     rates = [(-math.inf, _number(trial["rate_mbps"]))]
-    event_s = None
     if changes is not None:
-        event_s = float(changes["t_ms"][0]) / 1000
-        for t_ms, value in changes.filter(factor="rate").select("t_ms", "value").rows():
-            rates.append((t_ms / 1000, parse_quantity("rate", value).mbps))
+        rates += changes.select(pl.col("t_ms") / 1000, "changed_mbps").rows()
     return _Course(
         seconds=[] if seconds is None else seconds.select("end_s", "goodput_mbps").rows(),
         queue=[]
@@ -143,7 +132,7 @@ def _course(trial: Mapping[str, object], own: Mapping[str, pl.DataFrame | None])
         .drop_nulls(["t_ms", "backlog_bytes", "sent_bytes"])
         .rows(),
         warmup_s=_number(trial["warmup_s"]),
-        event_s=event_s,
+        event_s=None if events is None else float(events["t_ms"][0]) / 1000,
         rates=None if trial.get("path.wifi_mcs") is not None else rates,
     )
 
