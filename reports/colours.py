@@ -100,11 +100,6 @@ PLASMA: Final = ColourMap(
     ),
     "S. van der Walt and N. Smith for matplotlib 2.0 (CC0), every eighth of its 256 colours",
 )
-RDBU: Final = ColourMap(
-    "RdBu",
-    _split("67001f b2182b d6604d f4a582 fddbc7 f7f7f7 d1e5f0 92c5de 4393c3 2166ac 053061"),
-    "C. Brewer, ColorBrewer 2.0, RdBu of eleven classes, as in matplotlib",
-)
 CIVIDIS: Final = ColourMap(
     "cividis",
     _split(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import altair as alt
 
+from reports.colours import BLACK
+
 if TYPE_CHECKING:
     from reports.colours import Scale
 
@@ -88,10 +90,10 @@ class Ground:
         scale = alt.Scale(domain=[len(self.labels), 0], nice=False, zero=False)
         return alt.Y(f"{field}:Q", axis=axis if labelled else None, scale=scale)
 
-    def ticks(self, colour: str) -> alt.Chart:
+    def ticks(self) -> alt.Chart:
         """Draw ticks at the middle of the rows, left of the panel."""
         rows = [{"y": index + 0.5} for index in range(len(self.labels))]
-        marks: alt.Chart = alt.Chart(table(rows)).mark_rule(color=colour, clip=False)
+        marks: alt.Chart = alt.Chart(table(rows)).mark_rule(color=BLACK, clip=False)
         return marks.encode(x=alt.value(-4), x2=alt.value(0), y=alt.Y("y:Q"))
 
 
@@ -115,6 +117,10 @@ def configured(chart: _Top, settings: Mapping[str, Any]) -> _Top:
     return cast("_Top", chart.configure(**settings))
 
 
+_BAR_WIDTH: Final = 12
+_BAR_FONT_SIZE: Final = 10
+
+
 @dataclass(frozen=True)
 class Tick:
     """A value on a colour bar; a `mark` is drawn across the bar as a line."""
@@ -125,14 +131,7 @@ class Tick:
 
 
 def colour_bar(
-    scale: Scale,
-    ticks: Sequence[Tick],
-    height: int,
-    *,
-    title: str | None = None,
-    outline: str = "#000000",
-    width: int = 12,
-    size: float = 10,
+    scale: Scale, ticks: Sequence[Tick], height: int, *, title: str | None = None
 ) -> alt.LayerChart:
     """Draw a vertical colour bar of thin steps, in exactly the colours of the cells.
 
@@ -160,11 +159,11 @@ def colour_bar(
         titleAngle=-90,
         titlePadding=8,
         # Vega does not measure labels made by an expression: leave room for the longest
-        minExtent=8 + 0.6 * size * max(len(tick.label) for tick in ticks),
+        minExtent=8 + 0.6 * _BAR_FONT_SIZE * max(len(tick.label) for tick in ticks),
         grid=False,
         domain=False,
-        labelFontSize=size,
-        titleFontSize=size,
+        labelFontSize=_BAR_FONT_SIZE,
+        titleFontSize=_BAR_FONT_SIZE,
         tickSize=4,
         labelOverlap=False,
     )
@@ -184,13 +183,13 @@ def colour_bar(
     if marks:
         layers.append(
             alt.Chart(table(marks))
-            .mark_rule(color="#000000", strokeWidth=1.5)
+            .mark_rule(color=BLACK, strokeWidth=1.5)
             .encode(y=alt.Y("value:Q", scale=axis_scale, axis=axis))
         )
     frame = [{"low": low, "high": high}]
     layers.append(
         alt.Chart(table(frame))
-        .mark_rect(fillOpacity=0, stroke=outline, strokeWidth=1)
+        .mark_rect(fillOpacity=0, stroke=BLACK, strokeWidth=1)
         .encode(y=alt.Y("low:Q", scale=axis_scale, axis=axis), y2="high:Q")
     )
-    return layered(layers, width, height)
+    return layered(layers, _BAR_WIDTH, height)

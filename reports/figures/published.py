@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Heat maps as the PAM 2025 and ANRW 2024 coexistence studies print them, to compare with them in a paper.
+"""Heat maps as the PAM 2025 coexistence study prints them, to compare with them in a paper.
 
-Panels, order and names of the rows, what is printed in a cell, colour maps and their ends follow the studies
+Panels, order and names of the rows, what is printed in a cell, colour maps and their ends follow the study
 (`reports.published.look`), weaknesses included: no intervals, no trials, and a delay of 130 ms looks like one
 of 15. `heatmaps` has our own maps.
 """
@@ -19,7 +19,7 @@ import altair as alt
 from reports.colours import BLACK
 from reports.figures.ground import Ground, Tick, colour_bar, configured, layered, square, table
 from reports.figures.style import PUBLISHED_FONT, config
-from reports.published.look import LOOKS, MULTI_QUEUE, ROWS, Look, Style, Value, panel_title
+from reports.published.look import LOOKS, MULTI_QUEUE, ROWS, Look, Value, panel_title
 from reports.result.grid import Grid, Panel
 
 if TYPE_CHECKING:
@@ -50,21 +50,20 @@ def _only(sheet: Sheet, rows: Sequence[int], part: str) -> Sheet:
     )
 
 
-def published_map(sheet: Sheet, value: Value = "goodput", style: Style = "pam25") -> alt.HConcatChart:
+def published_map(sheet: Sheet, value: Value = "goodput") -> alt.HConcatChart:
     """Draw one sheet in the published look.
 
     Args:
         sheet: The cells; `split` makes the two parts that the PAM study prints.
         value: `goodput`: colour and first number are the L4S group's goodput in Mbit/s (the published links
             had 100), the classic group's in brackets. `delay`: likewise smoothed RTT minus base RTT, ms.
-        style: `pam25`: two numbers per cell. `anrw24`: the L4S group's alone, on `RdBu_r`.
     """
-    look = LOOKS[style, value]
+    look = LOOKS[value]
     ground = _ground(sheet)
     panels: list[alt.LayerChart] = [_panel(panel, sheet, value, look, ground) for panel in sheet.grid.panels]
     every = math.ceil((len(look.ticks) - 1) * _TICK_HEIGHT / ground.height)
     ticks = [Tick(tick, f"{tick:g}") for tick in look.ticks[::every]]
-    bar = colour_bar(look.scale, ticks, ground.height, size=10)
+    bar = colour_bar(look.scale, ticks, ground.height)
     chart = alt.hconcat(*panels, bar, spacing=16)
     return configured(chart, config(font=PUBLISHED_FONT) | {"view": {"stroke": None}})
 
@@ -91,10 +90,10 @@ def _panel(panel: SheetPanel, sheet: Sheet, value: Value, look: Look, ground: Gr
         tooltip=[alt.Tooltip("cell:N"), alt.Tooltip("first:Q"), alt.Tooltip("second:Q")],
     )
     inks = alt.Color("ink:N", scale=None)
-    texts = [("text:N", 11, -5), ("bracket:N", 8, 8)] if look.bracket else [("text:N", 11, 0)]
-    layers: list[alt.Chart] = [cells, *(_text(base, *text).encode(color=inks) for text in texts)]
+    texts = (_text(base, "text:N", 11, -5), _text(base, "bracket:N", 8, 8))
+    layers: list[alt.Chart] = [cells, *(text.encode(color=inks) for text in texts)]
     if first:
-        layers.append(ground.ticks(BLACK))
+        layers.append(ground.ticks())
     words = panel_title(next(iter(panel.places.values())), *sheet.groups)
     title = alt.TitleParams(words, fontSize=12, fontWeight="normal", anchor="middle", color=BLACK, offset=6)
     return layered(layers, ground.width, ground.height, title=title)
@@ -113,7 +112,6 @@ def _rows(panel: SheetPanel, value: Value, look: Look) -> list[dict[str, object]
         own, other = (group.goodput if value == "goodput" else group.delay for group in groups)
         if own is None:
             continue
-        colour = look.scale.colour(own.value)
         found.append(
             {
                 "cell": cell.id,
@@ -124,16 +122,15 @@ def _rows(panel: SheetPanel, value: Value, look: Look) -> list[dict[str, object]
                 "second": other and other.value,
                 "text": f"{own.value:.1f}",
                 "bracket": f"({other.value:.1f})" if other else "",
-                "colour": colour,
-                "ink": look.ink(colour),
+                "colour": look.scale.colour(own.value),
+                "ink": look.ink,
             }
         )
     return found
 
 
 def published_maps(
-    sheets: Sequence[Sheet], value: Value = "goodput", style: Style = "pam25"
+    sheets: Sequence[Sheet], value: Value = "goodput"
 ) -> tuple[tuple[Sheet, alt.HConcatChart], ...]:
     """Draw all figures of sheets in the published look, each with the part of a sheet it shows."""
-    parts = [part for sheet in sheets for part in (split(sheet) if style == "pam25" else (sheet,))]
-    return tuple((part, published_map(part, value, style)) for part in parts)
+    return tuple((part, published_map(part, value)) for sheet in sheets for part in split(sheet))

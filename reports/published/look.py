@@ -2,18 +2,17 @@
 # SPDX-FileCopyrightText: The l4sbench authors
 """The look of the published figures: order and names of queues, titles, colours and their ends.
 
-Taken from the figures in <https://github.com/fatihsarpkaya/L4S-PAM2025> (folder `Plots`, at 60114fc) and
-<https://github.com/fatihsarpkaya/L4S> (folder `results`, at 66e3977). Queues that were not published follow
-behind, under their own labels. `reports.figures.published` draws it.
+Taken from the figures in <https://github.com/fatihsarpkaya/L4S-PAM2025> (folder `Plots`, at 60114fc). Queues
+that were not published follow behind, under their own labels. `reports.figures.published` draws it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from reports.colours import BLACK, COOLWARM, PLASMA, RDBU, WHITE, Scale, ink
+from reports.colours import BLACK, COOLWARM, PLASMA, WHITE, Scale
 
 if TYPE_CHECKING:
     from reports.result.verdicts import JudgedCell
@@ -46,7 +45,6 @@ PROMINENT: Final = (
 """The published queues; those that figures should distinguish best come first."""
 
 Value: TypeAlias = Literal["goodput", "delay"]
-Style: TypeAlias = Literal["pam25", "anrw24"]
 
 
 @dataclass(frozen=True)
@@ -56,28 +54,21 @@ class Look:
     Attributes:
         scale: Colours.
         ticks: Of the colour bar.
-        ink: Ground -> colour of the text on it.
-        bracket: True if the classic group's value follows in brackets.
+        ink: Colour of the text.
     """
 
     scale: Scale
     ticks: tuple[float, ...]
-    ink: Callable[[str], str]
-    bracket: bool
+    ink: str
 
 
 GOODPUT: Final = Scale(COOLWARM, (0, 100), (0, 1))
 DELAY: Final = Scale(PLASMA.reversed(), (0, 15), (0.25, 1))
 """0 to 15 ms around a centre of 5: a value v has the colour at (v + 5) / 20."""
 
-_GOODPUT_TICKS: Final = (0, 20, 40, 60, 80, 100)
-_DELAY_TICKS: Final = (0, 2, 4, 6, 8, 10, 12, 14)
-
-LOOKS: Final[Mapping[tuple[Style, Value], Look]] = {
-    ("pam25", "goodput"): Look(GOODPUT, _GOODPUT_TICKS, lambda _: BLACK, bracket=True),
-    ("pam25", "delay"): Look(DELAY, _DELAY_TICKS, lambda _: WHITE, bracket=True),
-    ("anrw24", "goodput"): Look(Scale(RDBU.reversed(), (0, 100), (0, 1)), _GOODPUT_TICKS, ink, bracket=False),
-    ("anrw24", "delay"): Look(DELAY, _DELAY_TICKS, ink, bracket=False),
+LOOKS: Final[Mapping[Value, Look]] = {
+    "goodput": Look(GOODPUT, (0, 20, 40, 60, 80, 100), BLACK),
+    "delay": Look(DELAY, (0, 2, 4, 6, 8, 10, 12, 14), WHITE),
 }
 
 

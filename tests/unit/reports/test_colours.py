@@ -15,7 +15,6 @@ from reports.colours import (
     DIFFERENCE,
     FAIR,
     PLASMA,
-    RDBU,
     WHITE,
     ColourMap,
     Scale,
@@ -27,7 +26,7 @@ from reports.colours import (
 )
 from reports.published.look import DELAY, GOODPUT
 
-MAPS = [COOLWARM, PLASMA, RDBU, CIVIDIS, FAIR]
+MAPS = [COOLWARM, PLASMA, CIVIDIS, FAIR]
 PLACES = st.floats(0, 1)
 
 
@@ -42,7 +41,6 @@ PLACES = st.floats(0, 1)
         (PLASMA, 64 / 255, (126, 3, 168)),
         (PLASMA, 128 / 255, (204, 71, 120)),
         (PLASMA, 1, (240, 249, 33)),
-        (RDBU, 51 / 255, (214, 96, 77)),
     ],
 )
 def test_published_maps(colours: ColourMap, place: float, rgb: tuple[int, ...]) -> None:
