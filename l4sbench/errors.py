@@ -129,7 +129,10 @@ _LONGEST_WORD: Final = 100
 """Longer words are not compared: the time grows with the square of the length."""
 
 
-def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | None:
+_MOST_MEANT: Final = 3
+
+
+def did_you_mean(word: str, offered: Iterable[str]) -> str | None:
     """Return a hint with the entries of `offered` that are closest to `word`; None if none is close.
 
     The best match comes first; equally good ones keep the order of `offered`. Dotted names are found by
@@ -143,17 +146,16 @@ def did_you_mean(word: str, offered: Iterable[str], *, limit: int = 3) -> str | 
     folded = word.casefold()
     close = [name for name in candidates if folded and name.casefold() == folded]
     close = close or [name for name in candidates if folded in name.casefold().split(".")[1:]]
-    close = close or difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
+    close = close or difflib.get_close_matches(word, candidates, n=_MOST_MEANT, cutoff=0.6)
     if not close:
         close = [name for name in candidates if folded and name.casefold().startswith(folded)]
     if not close:
         parts = dict.fromkeys(part for name in candidates for part in name.split(".")[1:])
-        alike = difflib.get_close_matches(word.rpartition(".")[2], parts, n=limit, cutoff=0.75)
+        alike = difflib.get_close_matches(word.rpartition(".")[2], parts, n=_MOST_MEANT, cutoff=0.75)
         close = [name for part in alike for name in candidates if part in name.split(".")[1:]]
     if not close:
         return None
-    close = close[:limit]
-    best, rest = close[:-1], close[-1]
+    *best, rest = close[:_MOST_MEANT]
     return f"did you mean {', '.join(best)} or {rest}?" if best else f"did you mean {rest}?"
 
 

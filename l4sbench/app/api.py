@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from l4sbench.errors import Problem
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.events import OnEvent
-    from l4sbench.facts.traits import TestbedTraits
     from l4sbench.planning.plan import Plan
     from l4sbench.program import Program
     from l4sbench.topology import Topology
@@ -329,14 +328,11 @@ def plan_of(
 
 
 def programs_of(
-    matrix: str | Path,
-    filters: Sequence[str] = (),
-    catalog: Sequence[str | Path] = (),
-    traits: TestbedTraits | None = None,
+    matrix: str | Path, filters: Sequence[str] = (), catalog: Sequence[str | Path] = ()
 ) -> tuple[Cell, Topology, Mapping[str, Program]]:
     """Return the first cell that passes the filters, its topology, and the programs of its first trial.
 
-    The programs are those for a testbed with `traits`, by default for the virtual one.
+    The programs are those for the virtual testbed.
     """
     from l4sbench.program import programs
     from l4sbench.program.trial import draw_conditions, seed_of
@@ -345,7 +341,7 @@ def programs_of(
     loaded = load_matrix(matrix, catalog).select(filters)
     cell = loaded.cells[0]
     shape = loaded.catalog.topology(cell.topology)
-    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), traits or TRAITS)
+    conditions = draw_conditions(cell, seed_of(loaded.seed, 1), TRAITS)
     return cell, shape.of_family(cell.family), programs(cell, shape, loaded.catalog, conditions)
 
 

@@ -144,14 +144,14 @@ def _too_large(name: str, most_bytes: int) -> InputError:
     return InputError([Problem(name, "", f"is larger than {limit}")])
 
 
-def read_text(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain: bool = False) -> str:
+def read_text(path: Path, *, name: str = "", plain: bool = False) -> str:
     """Return the content of a file or pipe that is UTF-8 text, without its byte order mark.
 
     Raises:
         InputError: as `read_bytes`; or it is not UTF-8 text, with the position.
     """
     name = name or str(path)
-    return as_text(read_bytes(path, name=name, most_bytes=most_bytes, plain=plain), name)
+    return as_text(read_bytes(path, name=name, plain=plain), name)
 
 
 def as_text(data: bytes, name: str) -> str:
@@ -184,7 +184,7 @@ def position(name: str, text: str, index: int) -> str:
     return f"{name}:{len(breaks) + 1}:{index - start + 1}"
 
 
-def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain: bool = False) -> Any:
+def read_json(path: Path, *, name: str = "", plain: bool = False) -> Any:
     """Return the value of a JSON file: maps, lists, texts, finite numbers, booleans, None.
 
     Raises:
@@ -193,7 +193,7 @@ def read_json(path: Path, *, name: str = "", most_bytes: int = MAX_BYTES, plain:
     import json
 
     name = name or str(path)
-    text = read_text(path, name=name, most_bytes=most_bytes, plain=plain)
+    text = read_text(path, name=name, plain=plain)
     try:
         found: Any = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
         if "\\u" in text:

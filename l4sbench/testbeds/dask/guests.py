@@ -116,7 +116,6 @@ class DaskGuests:
         lab: The lab to carry.
         on_state: Called with a line of text about changes of state.
         task: The function that workers run, `worker.run_work`; a tool measures with another.
-        limit_s: Seconds after which a scheduler that does not answer at the beginning is given up.
 
     Raises:
         InputError: the address is not valid.
@@ -129,14 +128,12 @@ class DaskGuests:
         lab: Lab,
         on_state: Callable[[str], None] = lambda _: None,
         task: Callable[[remote.Work], bytes] = remote.run_work,
-        limit_s: float = CONTACT_S,
     ) -> None:
         self._address = address
         self._lab = lab
         self._on_state = on_state
         self._task = task
-        self._limit_s = limit_s
-        self._connection = connect(address, limit_s)
+        self._connection = connect(address)
         self._client = self._connection.client
         self._loop = self._connection.loop
         self._checksum = remote.lab_checksum(lab.kernel, lab.rootfs)
@@ -183,10 +180,10 @@ class DaskGuests:
     def _ask(self, question: Coroutine[Any, Any, T]) -> T:
         """Return what the scheduler answers, at the beginning, where nothing is lost yet."""
         try:
-            return self._connection.call(question, self._limit_s)
+            return self._connection.call(question, CONTACT_S)
         except OSError as error:  # TimeoutError, too
             late = isinstance(error, TimeoutError)
-            how = f"within {self._limit_s:g} s" if late else f"any more: {one_line(str(error))}"
+            how = f"within {CONTACT_S:g} s" if late else f"any more: {one_line(str(error))}"
             message = f"the Dask scheduler at {self._address} does not answer {how}"
             raise TestbedError(message, _REACHABLE) from error
 
@@ -207,14 +204,14 @@ class DaskGuests:
         question = {"op": "run", "function": dumps(remote.report_facts), "wait": True}
         try:
             asked = self._client.scheduler.broadcast(msg=question, workers=[worker])
-            said = (await asyncio.wait_for(asked, self._limit_s / 2))[worker]
+            said = (await asyncio.wait_for(asked, CONTACT_S / 2))[worker]
             if said["status"] != "OK":
                 raise TestbedError(str(said["exception"]))
             theirs = answers.decode(_content(said["result"]))
         except BadAnswer as error:
             return str(error)
         except TimeoutError:
-            return f"it does not answer within {self._limit_s / 2:g} s"
+            return f"it does not answer within {CONTACT_S / 2:g} s"
         except Exception as error:  # noqa: BLE001  (Dask has no common type; a worker may answer anything)
             text = one_line(str(error)) or type(error).__name__
             missing = text.startswith(("ImportError(", "ModuleNotFoundError("))

@@ -192,15 +192,15 @@ def _misnamed(image: Image, stem: str) -> Iterator[Flaw]:
         yield Flaw(("name",), f"expected {stem}, the name of the file, not {quoted(image.name)}")
 
 
-def load_images(folder: Path | None = None) -> tuple[Image, ...]:
-    """Read all images of a folder, `kernels/images` by default, and sort them by rank.
+def load_images() -> tuple[Image, ...]:
+    """Read all images of `kernels/images`, and sort them by rank.
 
     Raises:
         InputError: all problems of all files.
     """
     found: list[Image] = []
     problems: list[Problem] = []
-    for path in sorted((folder or assets.folder("kernels") / "images").glob("*.yml")):
+    for path in sorted((assets.folder("kernels") / "images").glob("*.yml")):
         try:
             found.append(read_image(path))
         except InputError as error:

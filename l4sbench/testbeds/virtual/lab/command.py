@@ -87,16 +87,13 @@ class Commands:
                 if on_line is not None:
                     on_line(raw.decode(errors="replace").rstrip("\n"))
 
-    def output(self, argv: Argv, *, what: str, timeout_s: float, cwd: Path | None = None) -> str:
+    def output(self, argv: Argv, *, what: str, timeout_s: float) -> str:
         """Run a program and return its standard output; its error output goes into the log.
 
         Raises:
             TestbedError: As `run`.
         """
-        with (
-            self.log.open("ab") as log,
-            self._started(argv, what, timeout_s, log, log, cwd) as process,
-        ):
+        with self.log.open("ab") as log, self._started(argv, what, timeout_s, log, log) as process:
             text = b"".join(process.stdout or ())
         return text.decode(errors="replace")
 

@@ -59,14 +59,12 @@ class Check:
     packages: tuple[str, ...] = ()
 
 
-def doctor(cache: Path | None = None, kernels: Path | None = None) -> list[Check]:
+def doctor(cache: Path | None = None) -> list[Check]:
     """Check everything that building and running the lab needs; change nothing.
 
-    Args:
-        cache: The cache folder; the user's own by default.
-        kernels: The folder with `lab/` and the modules' sources; the project's own by default.
+    `cache` is the cache folder, by default the user's own.
     """
-    lab = _lab(cache, kernels)
+    lab = _lab(cache)
     building = build_checks(cache)
     if lab.ok:  # nothing that only a build needs is missed now
         building = [check if check.ok or check.name in _TO_RUN else _excused(check) for check in building]
@@ -169,9 +167,9 @@ def _memory_files() -> Check:
     return Check(name, True, f"{shm}, {free / 1e9:.1f} GB free")
 
 
-def _lab(cache: Path | None, kernels: Path | None) -> Check:
+def _lab(cache: Path | None) -> Check:
     try:
-        lab = Lab.locate(cache, kernels)
+        lab = Lab.locate(cache)
     except TestbedError as error:
         return Check("lab", False, error.message, HINT)
     return Check("lab", True, f"Linux {lab.kernel_release} from {lab.source}")

@@ -51,6 +51,8 @@ LEAD_NS = 200_000_000
 """Time before its flow at which a sender of lab-traffic is started; it waits for the instant by itself."""
 FLOW_STARTS = Path("/run/lab-flow")
 """Folder where receivers of lab-traffic find the start instants of their flows, by port (docs/guest.md)."""
+_READY_S = 10.0
+"""Time in which a program must be ready for its flow."""
 CODEPOINTS = 4
 """Packet sockets by which lab-traffic counts: one for each codepoint."""
 INPUT = "%input"
@@ -415,8 +417,8 @@ def _sleep_until(at_ns: int) -> None:
         time.sleep(left_ns / 1e9)
 
 
-def _await_listening(ports: set[int], patience_s: float = 10.0) -> None:
-    deadline = time.monotonic() + patience_s
+def _await_listening(ports: set[int]) -> None:
+    deadline = time.monotonic() + _READY_S
     missing = set(ports)
     while missing:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -425,14 +427,14 @@ def _await_listening(ports: set[int], patience_s: float = 10.0) -> None:
                 if words[3] == "0A":  # TCP_LISTEN
                     missing.discard(int(words[1].rpartition(":")[2], 16))
         if missing and time.monotonic() > deadline:
-            raise Failed(f"no program listens on port {min(missing)} after {patience_s:g} s")
+            raise Failed(f"no program listens on port {min(missing)} after {_READY_S:g} s")
         if missing:
             time.sleep(0.05)
 
 
-def _await_bound(port: int, process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
+def _await_bound(port: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a program of the user's own has a socket at its port, or has ended; it need not have one."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + _READY_S
     while process.poll() is None and time.monotonic() < deadline:
         for table in ("udp", "udp6", "tcp", "tcp6"):
             for line in read_text(f"/proc/net/{table}").splitlines()[1:]:
@@ -441,9 +443,9 @@ def _await_bound(port: int, process: subprocess.Popen[bytes], patience_s: float 
         time.sleep(0.05)
 
 
-def _await_counting(name: str, process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
+def _await_counting(name: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until lab-traffic counts the packets of a flow: nobody listens for those."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + _READY_S
     while True:
         rows = [line.split() for line in read_text("/proc/net/packet").splitlines()[1:]]
         taking = {f"socket:[{row[-1]}]" for row in rows if row[3] in _PROTOCOLS}
