@@ -11,7 +11,8 @@ from collectors.collector import BadRawError, Collector
 from collectors.hostinfo import parse_hosts
 from collectors.kinds import READERS
 from collectors.lateness import parse_lateness
-from collectors.packets import parse_accecn, parse_codepoints, parse_packet_flows, parse_packets
+from collectors.packetflows import parse_packet_flows
+from collectors.packets import parse_accecn, parse_codepoints, parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
 from collectors.traffic import parse_flows, parse_intervals, parse_requests

@@ -18,7 +18,8 @@ import polars as pl
 import pytest
 
 from collectors.assemble import rows_of
-from collectors.packets import parse_packet_flows, parse_packets
+from collectors.packetflows import parse_packet_flows
+from collectors.packets import parse_packets
 from l4sbench import tables
 from l4sbench.program import FlowRun
 from tests.captured import CapturedTrial
