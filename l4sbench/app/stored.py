@@ -17,10 +17,11 @@ from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from l4sbench.matrix import Matrix
+    from reports.result.basis import Former
     from reports.result.load import RunTables
     from reports.result.measured import Measurements
     from reports.result.rules import Rule
-    from reports.result.verdicts import Decision, Former
+    from reports.result.verdicts import Decision
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class StoredRun:
 
     def _to_report(self, filters: Sequence[str], *, every: bool) -> tuple[RunTables, Former, int]:
         """Return the tables that count, the trials that do not, and the number of cells without a trial."""
-        from reports.result.verdicts import Former
+        from reports.result.basis import Former
 
         tables = self.tables(filters, every=every)
         former = Former() if every else self._former
@@ -153,8 +154,8 @@ class StoredRun:
     @cached_property
     def _former(self) -> Former:
         """Trials in the tables that are of cells which the matrix does not have."""
+        from reports.result.basis import Former
         from reports.result.load import load
-        from reports.result.verdicts import Former
 
         ids = self._ids
         counts = load(self.path).scan("trials").select("cell").collect()["cell"].value_counts()

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from l4sbench.app.reporting import Report
     from l4sbench.app.stored import StoredRun
-    from reports.result.measured import Basis, Measurements
+    from reports.result.basis import Basis
+    from reports.result.measured import Measurements
     from reports.result.regret import Regret
     from reports.result.verdicts import Decision
 

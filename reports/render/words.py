@@ -16,8 +16,8 @@ from reports.result.judging import Word
 
 if TYPE_CHECKING:
     from l4sbench.facts.faults import Remedy
+    from reports.result.basis import Basis
     from reports.result.judging import JudgedSide
-    from reports.result.measured import Basis
     from reports.result.stats import Estimate
     from reports.result.verdicts import Decision, JudgedCell, Verdict
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -15,63 +15,15 @@ from l4sbench.errors import InputError
 from l4sbench.facts.factors import name_of
 from l4sbench.tables import empty
 from reports.result.applications import ApplicationVerdict, judge_application
+from reports.result.basis import Basis, trials_left_out
 from reports.result.cells import base_rtt_ms, captured, factors_of, groups_of
 from reports.result.connections import RPM_WITHOUT_DELAY, responsiveness, slowdowns
-from reports.result.labels import BUFFER, Label, Setting
+from reports.result.labels import BUFFER, Label
 from reports.result.stats import Estimate, estimate
-from reports.result.verdicts import Former, LeftOut, trials_left_out
 
 if TYPE_CHECKING:
     from reports.result.cells import Factors
     from reports.result.load import RunTables
-
-
-class Basis(Protocol):
-    """Basis of a report, with verdicts and without."""
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """Kernels that the trials ran on."""
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Modules of l4sbench that they loaded."""
-
-    @property
-    def testbeds(self) -> tuple[str, ...]:
-        """Testbeds that they ran on."""
-
-    @property
-    def left_out(self) -> tuple[LeftOut, ...]:
-        """Trials that do not count."""
-
-    @property
-    def flagged(self) -> Mapping[str, int]:
-        """Number of valid trials by flag."""
-
-    @property
-    def fixed(self) -> Mapping[str, Setting]:
-        """The factors that are the same in all cells, by column."""
-
-    @property
-    def former(self) -> Former:
-        """Trials of the run that its matrix no longer has, and that are left out."""
-
-    @property
-    def not_run(self) -> int:
-        """Number of cells that the matrix has and that have no trial yet."""
-
-    @property
-    def trials(self) -> int:
-        """Number of valid trials."""
-
-    @property
-    def trials_per_cell(self) -> Mapping[int, int]:
-        """Numbers of cells by their number of valid trials."""
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The groups in the places of the L4S and the classic group, for figures that compare two."""
 
 
 FRAME_MEDIAN: Final = "receiver frames.delay_ms.p50"
@@ -150,8 +102,8 @@ class MeasuredCell:
 
 
 @dataclass(frozen=True)
-class Measurements:
-    """The contents of a report without verdicts; `Basis` describes the attributes that decisions have, too.
+class Measurements(Basis):
+    """The contents of a report without verdicts.
 
     Attributes:
         groups: Its flow groups, those with the roles of rules first.
@@ -160,14 +112,6 @@ class Measurements:
 
     groups: tuple[str, ...]
     cells: tuple[MeasuredCell, ...]
-    kernels: tuple[str, ...]
-    modules: tuple[str, ...]
-    testbeds: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    flagged: Mapping[str, int]
-    fixed: Mapping[str, Setting]
-    former: Former
-    not_run: int
 
     def __repr__(self) -> str:
         return f"<Measurements of {len(self.cells)} cells, {', '.join(self.groups)}>"
@@ -184,7 +128,7 @@ class Measurements:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Its first two groups; empty where it has fewer."""
+        """Its first two groups, for figures that compare two; empty where it has fewer."""
         first, second = (*self.groups, "", "")[:2]
         return first, second
 
@@ -240,8 +184,6 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
             for name, setting in common.items()
             if all(about.get(name) == setting for about in factors.values())
         },
-        former=Former(),
-        not_run=0,
     )
 
 

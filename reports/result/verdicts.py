@@ -19,6 +19,7 @@ import polars as pl
 from l4sbench.facts.factors import FactorColumn
 from l4sbench.facts.groups import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
+from reports.result.basis import Basis, trials_left_out
 from reports.result.cells import (
     CellResult,
     GroupResult,
@@ -38,14 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Decision",
-    "Former",
     "JudgedCell",
-    "LeftOut",
     "Verdict",
     "Word",
     "decide",
     "heat_grid",
-    "trials_left_out",
 ]
 
 
@@ -150,26 +148,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A trial that does not count, why, and the kinds of these reasons where they are known."""
-
-    cell: str
-    trial: int
-    status: str
-    reasons: str
-    faults: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Former:
-    """Trials, and the cells they are of, that a run has and its matrix no longer: they do not count."""
-
-    trials: int = 0
-    cells: int = 0
-
-
-@dataclass(frozen=True)
-class Decision:
+class Decision(Basis):
     """A decision table with everything it must state about itself.
 
     Attributes:
@@ -177,34 +156,20 @@ class Decision:
         verdicts: Its entries.
         cells: All cells behind them, in the order of tables.
         columns: All factors of the run, as columns of table `trials`.
-        kernels, modules, testbeds: What the trials ran on.
-        left_out: Trials that do not count.
-        flagged: Number of valid trials by flag.
-        fixed: The factors that are the same in all its cells, by column.
         solo: Number of cells that lack one of the two flow groups and are no baselines; they have no place in
             the table.
         baselines: Number of cells that others are measured against.
         looks: How often a cell may have been looked at while trials were added: the intervals of all looks
             hold together with 95 %.
-        former: Trials of the run that its matrix no longer has, and that are left out.
-        not_run: Number of cells that its matrix has and that have no trial yet, baselines not counted.
     """
 
     rule: Rule
     verdicts: tuple[Verdict, ...]
     cells: tuple[JudgedCell, ...]
     columns: tuple[str, ...]
-    kernels: tuple[str, ...]
-    modules: tuple[str, ...]
-    testbeds: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    flagged: Mapping[str, int]
-    fixed: Mapping[str, Setting]
     solo: int
     baselines: int = 0
     looks: int = 1
-    former: Former = Former()
-    not_run: int = 0
 
     def __repr__(self) -> str:
         entries = (f"{entry.row} against {entry.column}: {entry.word}" for entry in self.verdicts)
@@ -478,12 +443,3 @@ def _as_row(rule: Rule, verdict: Verdict) -> dict[str, object]:
         "bimodal_cells": sum(bool(cell.result.bimodal) for cell in verdict.cells),
         "delay_ms": max(delays, default=None),
     }
-
-
-def trials_left_out(trials: pl.DataFrame) -> tuple[LeftOut, ...]:
-    """Return those of `trials`, rows of that table, that do not count."""
-    rows = trials.filter(pl.col("status") != "ok").select("cell", "trial", "status", "reasons", "faults")
-    return tuple(
-        LeftOut(cell, trial, status, reasons or "", tuple(faults or ()))
-        for cell, trial, status, reasons, faults in rows.iter_rows()
-    )

@@ -11,9 +11,10 @@ from typing import Any
 
 from reports.render.notebook import decision_html, tables_html
 from reports.render.words import notes
+from reports.result.basis import Former
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
-from reports.result.verdicts import Decision, Former, decide
+from reports.result.verdicts import Decision, decide
 
 Make = Callable[[Any], RunTables]
 
