@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
@@ -86,6 +86,22 @@ def refuse_samples(path: Path) -> None:
         size_bytes = _refuse_large(file, path.name, MOST_SAMPLES_BYTES)
         if size_bytes > MOST_BYTES and any(b"\0" in part for part in iter(lambda: file.read(1 << 20), b"")):
             raise BadRawError(f"{path.name} has NULs")
+
+
+def read_samples(path: Path, schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """Return the samples of a file of lab-sampler, with these columns.
+
+    Raises:
+        BadRawError: a line is not an object, a field has another type, or as `refuse_samples`.
+        OSError: as `refuse_samples`.
+    """
+    refuse_samples(path)
+    if not path.stat().st_size:
+        return pl.DataFrame(schema=schema)
+    try:
+        return pl.read_ndjson(path, schema=schema)
+    except pl.exceptions.PolarsError as error:
+        raise BadRawError(f"{path.name}: {error}") from error
 
 
 def _refuse_large(file: BinaryIO, name: str, most_bytes: int) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.ahead import PLACE, Ahead, numbered
-from collectors.collector import BadRawError, refuse_samples
+from collectors.collector import read_samples, refuse_samples
 from collectors.exported import counters, exports_of, merged, values
 from collectors.timed import timed_rows
 from l4sbench import tables
@@ -78,7 +78,8 @@ def _alike(trial: EndedTrial) -> object:
 
 def _of_trials(trials: Sequence[EndedTrial]) -> pl.DataFrame:
     exports = exports_of("queues", trials[0].programs)
-    return _as_table(numbered([read_netlink(trial.raw / NETLINK_FILE, exports) for trial in trials]), exports)
+    read = [read_samples(trial.raw / NETLINK_FILE, _schema(exports)) for trial in trials]
+    return _as_table(numbered(read), exports)
 
 
 def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
@@ -86,7 +87,7 @@ def _netlink_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | 
     found = _AHEAD.of(path)
     if found is None and is_plain(path):
         exports = exports_of("queues", programs)
-        return _as_table(numbered([read_netlink(path, exports)]), exports).drop(PLACE)
+        return _as_table(numbered([read_samples(path, _schema(exports))]), exports).drop(PLACE)
     return found
 
 
@@ -109,18 +110,6 @@ def _tc_rows(programs: Mapping[str, Program], raw: Path) -> pl.DataFrame | None:
 @cache  # most trials of a run export the same
 def _schema(exports: tuple[Exports, ...]) -> dict[str, type[pl.DataType]]:
     return {**_TC, **counters(exports)}
-
-
-def read_netlink(path: Path, exports: tuple[Exports, ...]) -> pl.DataFrame:
-    """Return the samples of lab-sampler under tc's names. Raises BadRawError."""
-    schema = _schema(exports)
-    refuse_samples(path)
-    if not path.stat().st_size:
-        return pl.DataFrame(schema=schema)
-    try:
-        return pl.read_ndjson(path, schema=schema)
-    except pl.exceptions.PolarsError as error:
-        raise BadRawError(f"{path.name}: {error}") from error
 
 
 def parse_tc_text(text: str, name: str = "tc") -> Iterator[dict[str, object]]:

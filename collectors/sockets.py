@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from collectors.ahead import PLACE, Ahead, numbered
-from collectors.collector import BadRawError, refuse_samples
+from collectors.collector import read_samples, refuse_samples
 from collectors.exported import counters, exports_of, merged, values
 from collectors.ss import SS_FILE, parse_ss
 from l4sbench import tables
@@ -150,29 +150,18 @@ def _schema_of(exports: tuple[Exports, ...]) -> dict[str, type[pl.DataType]]:
 
 
 def read_netlink(path: Path, programs: Mapping[str, Program]) -> pl.DataFrame:
-    """Return the samples of lab-sampler under the kernel's names.
-
-    Raises:
-        BadRawError: a line is not an object, a field has another type, or the file is too large.
-    """
+    """Return the samples of lab-sampler under the kernel's names. Raises as `read_samples`."""
     stat = path.stat()
-    return _read_netlink(path, stat.st_size, stat.st_mtime_ns, tuple(_schema(programs).items()))
+    return _read_netlink(path, (stat.st_size, stat.st_mtime_ns), tuple(_schema(programs).items()))
 
 
 @lru_cache(maxsize=1)  # the tables `flows` and `sockets` of a trial need it one after the other
 def _read_netlink(
     path: Path,
-    size: int,
-    mtime_ns: int,  # noqa: ARG001
+    stamp: tuple[int, int],  # noqa: ARG001  it tells the cache when the file has changed
     schema: tuple[tuple[str, type[pl.DataType]], ...],
 ) -> pl.DataFrame:
-    refuse_samples(path)
-    if not size:
-        return pl.DataFrame(schema=dict(schema))
-    try:
-        return pl.read_ndjson(path, schema=dict(schema))
-    except pl.exceptions.PolarsError as error:
-        raise BadRawError(f"{path.name}: {error}") from error
+    return read_samples(path, dict(schema))
 
 
 def of_flows(samples: pl.DataFrame, programs: Mapping[str, Program]) -> pl.DataFrame:
