@@ -7,13 +7,16 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from collectors.result import Interval, Request, Result, ecn_name, rate_mbps
+from collectors.result import Interval, Request, Result, rate_mbps
 from l4sbench.traffic.family import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+
+_ECN: Final = {"off": "off", "rfc3168": "classic", "accecn": "accecn", "pending": "pending", "ecn": "on"}
 
 
 def parse_lean(raw: Mapping[str, Any]) -> Result:
@@ -33,7 +36,8 @@ def parse_lean(raw: Mapping[str, Any]) -> Result:
 
 
 def _ecn(raw: Mapping[str, Any]) -> str | None:
-    return ecn_name(raw["ecn"]["mode"]) if "ecn" in raw else None
+    """Return our word for the negotiated ECN; None for a mode that is not known."""
+    return _ECN.get(str(raw["ecn"]["mode"])) if "ecn" in raw else None
 
 
 def _completed_s(raw: Mapping[str, Any]) -> float | None:

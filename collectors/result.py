@@ -140,13 +140,3 @@ def goodput_mbps(intervals: Sequence[Interval]) -> float | None:
     if not intervals:
         return None
     return rate_mbps(sum(i.bytes for i in intervals), intervals[-1].end_s - intervals[0].start_s)
-
-
-def ecn_name(mode: object) -> str | None:
-    """Return our word for the negotiated ECN, from `tcpi_ecn_mode` (number or name) or from the ECN option.
-
-    The numbers are those of linux/tcp.h: 0 disabled, 1 RFC 3168, 2 AccECN, 3 still pending.
-    """
-    known = {0: "off", 1: "classic", 2: "accecn", 3: "pending"}
-    named = {"off": "off", "rfc3168": "classic", "accecn": "accecn", "pending": "pending", "ecn": "on"}
-    return named.get(mode) if isinstance(mode, str) else known.get(mode) if isinstance(mode, int) else None

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SS_FILE: Final = "ss.txt"
 
-_FLAGS: Final = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
 _OPTION_BITS: Final = {"ts": 1, "sack": 2, "ecn": 8, "ecnseen": 16, "fastopen": 32, "usec_ts": 64}
 _RATE: Final = re.compile(r"([0-9.]+)([KMGT]?)bps(?:/\S+)?")
 """A rate; after the pacing rate follows the largest one that the program allows, if it does."""
@@ -71,7 +70,8 @@ _ZERO_WHEN_ABSENT: Final = (
     *("unacked", "lost", "delivered_ce", "total_retrans", "bytes_sent", "bytes_acked", "bytes_received"),
     *("data_segs_out", "data_segs_in", "busy_time", "rwnd_limited", "sndbuf_limited"),
 )
-_RATE_FIELDS: Final = {"pacing_rate": "pacing_rate", "delivery_rate": "delivery_rate"}
+_RATE_FIELDS: Final = ("pacing_rate", "delivery_rate")
+"""Words of ss, the next one of which is a rate; fields of the kernel have the same names."""
 
 
 def parse_ss(text: str) -> Iterator[dict[str, object]]:
@@ -102,7 +102,7 @@ def parse_socket(line: str) -> dict[str, object]:
             row[rate_field] = _bytes_per_s(word)
             rate_field = None
         elif word in _RATE_FIELDS:
-            rate_field = _RATE_FIELDS[word]
+            rate_field = word
         elif not colon:
             continue
         elif name == "rtt":
@@ -130,7 +130,7 @@ def _congestion_control(words: list[str]) -> dict[str, object]:
         begin = 0
     options = 0
     for word in words[begin:]:
-        if word in _FLAGS:
+        if word in _OPTION_BITS:
             options |= _OPTION_BITS[word]
         elif ":" in word:
             break
