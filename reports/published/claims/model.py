@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
-    field_validator,
     model_validator,
 )
 
@@ -52,6 +51,15 @@ def _known(measure: str) -> str:
 Measure = Annotated[str, AfterValidator(_known)]
 
 
+def _parsed(where: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+    columns_of(where)
+    return where
+
+
+Where = Annotated[dict[str, Scalar | list[Scalar]], AfterValidator(_parsed)]
+"""Factors and the values that they must have, as in a matrix; a list means or."""
+
+
 def _window(raw: object) -> Window:
     """Read `[20s, 35s]`. Raises BadValueError."""
     hint = "write from and to, such as [20s, 35s]"
@@ -76,7 +84,7 @@ class Claim(Strict):
     Attributes:
         name: A few words.
         says: The published claim.
-        where: Factors and the values they must have, as in a matrix; a list means or.
+        where: The cells that it is about.
         measure: One of `MEASURES`.
         of: The schemes that the claim is about.
         than: The scheme they are compared with.
@@ -91,7 +99,7 @@ class Claim(Strict):
 
     name: str
     says: str
-    where: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    where: Where = Field(default_factory=dict)
     measure: Measure
     of: Names
     than: str | None = None
@@ -100,12 +108,6 @@ class Claim(Strict):
     extreme: Literal["least", "greatest"] | None = None
     value: float | None = Field(default=None, alias="is")
     within: float | None = Field(default=None, ge=0)
-
-    @field_validator("where")
-    @classmethod
-    def _parsed(cls, where: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
-        columns_of(where)
-        return where
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -16,7 +16,7 @@ from l4sbench.errors import BadValueError, InputError, did_you_mean, suggest
 from l4sbench.facts.factors import MAX_TRIALS
 from l4sbench.text.models import Strict
 from l4sbench.text.wording import quoted
-from reports.published.claims.model import Measure, Names, Part, Scalar, columns_of
+from reports.published.claims.model import Measure, Names, Part, Scalar, Where, columns_of
 from reports.published.claims.samples import OF_WINDOWS
 
 FOLDER: Final = Path(__file__).parent
@@ -85,7 +85,7 @@ class RowClaim(Threshold):
         name: By which `--margins` names it; by default the measure.
         measure: One of `reports.published.claims.MEASURES`.
         group: The flow group that is measured; by default the first of the row's; `all`: all flows.
-        where: Factors and the values they must have, as in a matrix; a list means or.
+        where: The cells that it is about.
         than: What the measure is divided by: that with another candidate in the same cell (`cubic`), or that
             of the same candidate in the cell that differs in these factors.
         threshold: The limits are `stated` in the document, or `proposed` here.
@@ -96,16 +96,10 @@ class RowClaim(Threshold):
     name: str = ""
     measure: Measure
     group: str = ""
-    where: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    where: Where = Field(default_factory=dict)
     than: str | dict[str, Scalar] | None = None
     threshold: Literal["stated", "proposed"]
     each_trial: bool = False
-
-    @field_validator("where")
-    @classmethod
-    def _parsed(cls, where: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
-        columns_of(where)
-        return where
 
     @field_validator("than")
     @classmethod
