@@ -31,9 +31,7 @@ from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import estimate
 from reports.result.verdicts import Word
-from tests.unit.reports.conftest import write
-
-Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+from tests.unit.reports.conftest import Make, write
 
 
 @pytest.fixture

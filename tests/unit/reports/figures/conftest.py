@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from collectors.assemble import collect
@@ -17,7 +14,7 @@ from reports.result.load import RunTables, load
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
 from tests.captured import captured_trial
-from tests.unit.reports.conftest import measured
+from tests.unit.reports.conftest import Make, measured
 
 MATRIX = b"""
 matrix: captured
@@ -30,7 +27,6 @@ flows:
 axes:
   aqm: [fifo, codel, dualpi2]
 """
-Make = Callable[[Any], RunTables]
 
 
 @pytest.fixture(scope="session")

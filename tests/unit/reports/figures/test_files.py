@@ -7,9 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -24,8 +22,8 @@ from reports.figures.save import with_lengths
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
+from tests.unit.reports.conftest import Make
 
-Make = Callable[[Any], RunTables]
 BEGINNINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF-"}
 
 

@@ -5,19 +5,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from l4sbench.errors import InputError
 from reports.figures import Paper, figures, fitted, goodput_map, sheets, specification, width_of, write
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
+from tests.unit.reports.conftest import Make
 
-Make = Callable[[Any], RunTables]
 LEAST_PX = 7.5
 """Fonts of this size have 5.6 pt."""
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,11 +25,10 @@ from reports.figures.heatmaps import painted_delay, painted_goodput
 from reports.figures.painting import hatch_lines
 from reports.published import compare
 from reports.published.look import panel_title
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
+from tests.unit.reports.conftest import Make
 
-Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from reports.colours import WCAG_AA, contrast, ink
 from reports.figures import specification, the_plane
 from reports.figures.plane import tile_of
 from reports.result.judging import Word
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make
 
 
 def tile(*words: Word) -> tuple[str, str]:

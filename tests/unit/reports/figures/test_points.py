@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -34,9 +34,8 @@ from reports.figures.sheets import column_by, usual_by
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
-from tests.unit.reports.conftest import write
+from tests.unit.reports.conftest import Make, write
 
-Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,10 +19,7 @@ from reports.published import (
     published_cells,
 )
 from reports.published.comparison import Errors
-from reports.result.load import RunTables
-from tests.unit.reports.conftest import measured
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make, measured
 
 
 def like_published(against: str = "cubic") -> list[dict[str, Any]]:

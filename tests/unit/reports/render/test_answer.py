@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,12 +12,10 @@ import pytest
 from reports.render.answer import answer as answer_of
 from reports.render.answer import scope_text
 from reports.render.terminal import as_text
-from reports.result.load import RunTables
 from reports.result.regret import Prevalence, regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
-
-Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+from tests.unit.reports.conftest import Make
 
 
 def cell(aqm: str, l4s: float, trials: int = 3, *, rest: float = 95.0, **more: Any) -> dict[str, Any]:

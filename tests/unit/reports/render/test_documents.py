@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,12 @@ import pytest
 
 from reports.render.documents import documents
 from reports.render.templating import tex
-from reports.result.load import RunTables
 from reports.result.metrics import cell_metrics
 from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
 from tests.patience import ran
-
-Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+from tests.unit.reports.conftest import Make
 
 CELLS: list[dict[str, Any]] = [
     {"aqm": "fifo", "l4s": [45.0, 46.0, 44.0], "classic": [50.0, 49.0, 51.0]},

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -25,8 +23,7 @@ from reports.result.metrics import cell_metrics
 from reports.result.regret import regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
-
-Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+from tests.unit.reports.conftest import Make
 
 HOSTILE = (
     "Q|ueue</td><script>alert(1)</script><img src=x> [red]r[/red] [x](http://a.example) `c` **b** &lt; "

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,7 @@ from reports.result.basis import Former
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, decide
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make
 
 CELLS: list[dict[str, Any]] = [
     {"aqm": "fifo", "l4s": [45.9] * 3, "classic": [49.0] * 3},

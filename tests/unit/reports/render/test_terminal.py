@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -20,9 +19,7 @@ from reports.result.load import RunTables
 from reports.result.regret import Prevalence, regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import Decision, Word, decide
-from tests.unit.reports.conftest import write
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make, write
 
 
 @pytest.fixture
@@ -176,7 +173,10 @@ def test_every_word_has_a_glyph_of_its_own() -> None:
 
 
 def test_cells_without_a_valid_trial(make: Make) -> None:
-    cells = [{"aqm": "fifo", "status": ["failed"]}, {"aqm": "codel", "l4s": [50], "classic": [40]}]
+    cells: list[dict[str, Any]] = [
+        {"aqm": "fifo", "status": ["failed"]},
+        {"aqm": "codel", "l4s": [50], "classic": [40]},
+    ]
     decision = decide(make(cells), load_rule("pam25"))
     assert "x invalid" in as_text(decision)
     assert "no valid trial" in as_text(decision)
@@ -384,7 +384,7 @@ def test_a_queue_that_marked_others_or_dropped_nothing_is_not(make: Make) -> Non
 
 def test_limits_are_as_stated_or_the_queues_own(make: Make) -> None:
     got = {"l4s": [40] * 3, "classic": [40] * 3}
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"aqm": "fifo", "buffer_bdp": 1.0, **got},
         {"aqm": "fifo", "buffer_bdp": 4.0, **got},
         {"aqm": "codel", "aqm.limit": "default", **got},

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,11 @@ from hypothesis import strategies as st
 
 from reports.result.adaptive import UNDECIDED_AFTER, decided, forecast, still_undecided
 from reports.result.cells import cells as results
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import half_width
 from reports.result.verdicts import decide
+from tests.unit.reports.conftest import Make
 
-Make = Callable[[Any], RunTables]
 PAM25, OURS = load_rule("pam25"), load_rule("l4sbench1")
 
 

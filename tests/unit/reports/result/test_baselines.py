@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import Estimate, harm_interval, harm_to_delay, harm_to_goodput, interval
 from reports.result.verdicts import Word, decide
+from tests.unit.reports.conftest import Make
 
-Make = Callable[[Any], RunTables]
 OURS = load_rule("l4sbench1")
 
 ALONE: dict[str, dict[str, Any]] = {

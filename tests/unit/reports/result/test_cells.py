@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import polars as pl
 import pytest
 
@@ -17,9 +14,7 @@ from reports.result.labels import Setting
 from reports.result.load import RunTables, load
 from reports.result.measured import measure
 from reports.result.stats import estimate
-from tests.unit.reports.conftest import write
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make, write
 
 
 def of(tables: RunTables, looks: int = 1) -> tuple[CellResult, ...]:

@@ -4,18 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from l4sbench.errors import InputError
 from reports.result.grid import across_of, grid
-from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide, heat_grid
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make
 
 
 def test_panels_share_rows_and_columns() -> None:

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from l4sbench.errors import InputError
 from reports.result.load import RunTables, load
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make
 
 CELLS = [
     {"aqm": "fifo", "l4s": [40, 42], "classic": [50, 51]},

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ import pytest
 from reports.result.load import RunTables
 from reports.result.metrics import cell_metrics, variations
 from reports.result.stats import jain, variation
-from tests.unit.reports.conftest import write
-
-Make = Callable[[Any], RunTables]
+from tests.unit.reports.conftest import Make, write
 
 KEY = {"cell": "cell-0000", "trial": 1}
 

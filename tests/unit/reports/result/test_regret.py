@@ -4,19 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from l4sbench.errors import InputError
-from reports.result.load import RunTables
 from reports.result.regret import Prevalence, Regret, load_prevalence, regret
 from reports.result.rules import load_rule
 from reports.result.verdicts import decide
-
-Make = Callable[[Sequence[Mapping[str, Any]]], RunTables]
+from tests.unit.reports.conftest import Make
 
 CELLS: list[dict[str, Any]] = [
     {"aqm": "fifo", "l4s": [10.0], "classic": [90.0], "delay": 6.0},  # lacks 80 % of its fair share

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from reports.result.load import RunTables
 from reports.result.rules import load_rule
 from reports.result.stats import estimate
 from reports.result.verdicts import Decision, Verdict, Word, decide
-from tests.unit.reports.conftest import entry, measured, write
+from tests.unit.reports.conftest import Make, entry, measured, write
 
-Make = Callable[[Any], RunTables]
 PAM25 = load_rule("pam25")
 
 
@@ -184,7 +182,7 @@ def test_what_differs_stands_in_a_cells_label(make: Make) -> None:
 
 
 def test_parameters_that_one_congestion_control_alone_has_are_in_no_label(make: Make) -> None:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"aqm": "fifo", "classic.cc": "bbr2", "classic.beta": 76, "l4s": [50], "classic": [40]},
         {"aqm": "fifo", "classic.cc": "cubic", "l4s": [50], "classic": [40]},
     ]
