@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from l4sbench.disk.files import remove_tree, write_whole
+from l4sbench.disk.plain import open_plain
 from l4sbench.disk.userfiles import read_bytes
 from l4sbench.errors import InputError, L4sbenchError
 from l4sbench.store.files import RunMoved, as_json, as_utc, room
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _MAKING_S: Final = 30.0
 _LOOK_POLL_S: Final = 0.01
 _MOST_LOOKS: Final = 500
-_CAREFULLY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _STEADY_S: Final = 1800.0
 """Time to wait for a process that writes tables or a report; those of the largest runs take minutes."""
@@ -117,17 +117,16 @@ def user_of(folder: Path) -> str | None:
 
     It changes nothing, and works for folders that cannot be written.
     """
-    try:  # whoever made the folder may have put a FIFO there, which would wait for a writer
-        descriptor = os.open(folder / ".lock", os.O_RDONLY | _CAREFULLY)
+    try:
+        file = open_plain(folder / ".lock")
     except OSError:
         return None  # nobody has held it, or nobody can
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        busy = error.errno in {errno.EWOULDBLOCK, errno.EAGAIN}
-        return _holder(folder / "lock.json").removeprefix(" by ") if busy else None
-    finally:
-        os.close(descriptor)
+    with file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            busy = error.errno in {errno.EWOULDBLOCK, errno.EAGAIN}
+            return _holder(folder / "lock.json").removeprefix(" by ") if busy else None
     return None
 
 

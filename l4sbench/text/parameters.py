@@ -19,6 +19,7 @@ from l4sbench.text.units import (
     Percent,
     PerPacket,
     Plain,
+    Quantity,
     Rate,
     Size,
     Value,
@@ -50,7 +51,6 @@ _UNITS: Final[Mapping[str, str]] = {
     "percent": "%",
     "per_packet": "/packet",
 }
-_Quantity: Final = Rate | Duration | Size | Packets | Percent | PerPacket
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Parameter:
         if isinstance(raw, str) and raw in self.words:
             return raw
         try:
-            value = self._typed(str(raw) if isinstance(raw, _Quantity) else raw)
+            value = self._typed(str(raw) if isinstance(raw, Quantity) else raw)
             self._check_range(value)
         except BadValueError as error:
             if error.hint is None and self.words:
