@@ -7,15 +7,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from collectors import COLLECTORS
+from l4sbench.program.trial import EndedTrial
 from tests.captured import CapturedTrial, captured_trial
 
 CASES = Path(__file__).parents[2] / "cases"
+Load = Callable[[str], CapturedTrial]
+
+
+def rows(table: str, trial: EndedTrial) -> pl.DataFrame:
+    return next(c for c in COLLECTORS if c.table == table).rows(trial)
 
 
 @pytest.fixture
-def captured(tmp_path: Path) -> Callable[[str], CapturedTrial]:
+def captured(tmp_path: Path) -> Load:
     """Return a function that copies a captured trial for the test."""
     return lambda name: captured_trial(name).copied(tmp_path / name)
 

@@ -11,10 +11,8 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -26,8 +24,8 @@ from l4sbench.catalog import Catalog
 from l4sbench.facts.events import Status
 from l4sbench.facts.traits import Identity
 from l4sbench.store import Run
+from tests.unit.collectors.conftest import Load
 
-Load = Callable[[str], Any]
 OF_CAPTURES = ("packet", "codepoints", "accecn")
 IDENTITY = Identity("virtual", "7.3.4-l4slab", {}, {}, {})
 

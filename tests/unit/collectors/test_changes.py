@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from collectors.changes import parse_events
 from collectors.collector import BadRawError
-
-Load = Callable[[str], Any]
+from tests.unit.collectors.conftest import Load
 
 
 def test_the_table_has_every_change(captured: Load) -> None:

@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from collectors import COLLECTORS, BadRawError
+from collectors import BadRawError
 from collectors.hostinfo import (
     parse_offloads,
     parse_parameters,
@@ -26,12 +24,7 @@ from collectors.hostinfo import (
 from l4sbench.program import Readback
 from l4sbench.program.data import PAUSES_FILE, ROUND_TRIPS_FILE, WALKS_FILE, NodePauses, NodeWalk
 from l4sbench.text.units import Duration
-
-Load = Callable[[str], Any]
-
-
-def rows(table: str, trial: Any) -> pl.DataFrame:
-    return next(c for c in COLLECTORS if c.table == table).rows(trial)
+from tests.unit.collectors.conftest import Load, rows
 
 
 def test_facts_of_a_virtual_trial(captured: Load) -> None:
@@ -52,7 +45,7 @@ def test_facts_of_a_virtual_trial(captured: Load) -> None:
 
 
 def test_facts_of_a_real_host(captured: Load, cases: Path) -> None:
-    trial = captured("lean-dualpi2").ended
+    trial = captured("lean-dualpi2")
     (trial.raw / "host.json").unlink()
     node = trial.raw / "router"
     for name in ("ethtool", "sysctl"):
@@ -68,7 +61,7 @@ def test_facts_of_a_real_host(captured: Load, cases: Path) -> None:
             Readback("parameters", ("grep", "-r", ""), "module.txt", host=True),
         ),
     )
-    found = rows("hosts", trial).filter(pl.col("node") == "router")
+    found = rows("hosts", trial.ended).filter(pl.col("node") == "router")
     facts = {(kind, name): value for _, _, _, kind, name, value in found.iter_rows()}
     assert facts["offload", "net-rx tso"] == "off"
     assert facts["sysctl", "net.ipv4.tcp_ecn"] == "3"
@@ -94,21 +87,21 @@ def test_rules_of_nft_are_facts_whatever_else_is_listed() -> None:
 
 
 def test_round_trip_times_of_a_path_are_facts(captured: Load) -> None:
-    trial = captured("lean-dualpi2").ended
+    trial = captured("lean-dualpi2")
     (trial.raw / "tx-l4s" / ROUND_TRIPS_FILE).write_text('{"10.0.5.100": 31.415, "10.0.5.101": null}')
     trial.programs["tx-l4s"] = replace(trial.programs["tx-l4s"], echoes=("10.0.5.100", "10.0.5.101"))
-    (row,) = rows("hosts", trial).filter(pl.col("kind") == "rtt").to_dicts()
+    (row,) = rows("hosts", trial.ended).filter(pl.col("kind") == "rtt").to_dicts()
     assert (row["node"], row["name"], row["value"]) == ("tx-l4s", "10.0.5.100", "31.415 ms")
     for text in ("", "[]", '{"10.0.5.100": "1"}', "[" * 100_000):
         assert parse_round_trips(text) == {}
 
 
 def test_walks_of_a_host_are_facts(captured: Load) -> None:
-    trial = captured("lean-dualpi2").ended
+    trial = captured("lean-dualpi2")
     (trial.raw / "delay" / WALKS_FILE).write_text('[{"steps": 400, "set": 398, "more": 1}, {"steps": 3}]')
     walk = NodeWalk(Duration(10_000_000), 7, (("tc",),))
     trial.programs["delay"] = replace(trial.programs["delay"], walks=(walk,))
-    (row,) = rows("hosts", trial).filter(pl.col("kind") == "walk").to_dicts()
+    (row,) = rows("hosts", trial.ended).filter(pl.col("kind") == "walk").to_dicts()
     assert (row["node"], row["name"]) == ("delay", "path.jitter")
     assert json.loads(row["value"]) == [{"set": 398, "steps": 400}]
     for text in ("", "{}", '[{"steps": "a", "set": 1}]', "[" * 100_000):
@@ -116,12 +109,12 @@ def test_walks_of_a_host_are_facts(captured: Load) -> None:
 
 
 def test_pauses_that_a_host_made_are_facts(captured: Load) -> None:
-    trial = captured("lean-dualpi2").ended
+    trial = captured("lean-dualpi2")
     made = {"start_ms": [12.5, 400.0, 700.0], "length_ms": [4.2, 9.0, 4.1]}
     (trial.raw / "delay" / PAUSES_FILE).write_text(json.dumps(made))
     paused = NodePauses(Duration(4_000_000), Duration(330_000_000), 7, (), ())
     trial.programs["delay"] = replace(trial.programs["delay"], pauses=(paused,))
-    (row,) = rows("hosts", trial).filter(pl.col("kind") == "pauses").to_dicts()
+    (row,) = rows("hosts", trial.ended).filter(pl.col("kind") == "pauses").to_dicts()
     assert (row["node"], row["name"]) == ("delay", "path.pause")
     assert json.loads(row["value"]) == {"number": 3, "median_ms": 4.2, "longest_ms": 9.0}
     assert parse_pauses('{"length_ms": [4, 5, 9, 6]}')["median_ms"] == 5.5

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from collectors.lateness import FILE, REMARKABLE, NodeLateness, read_lateness
 from l4sbench import tables
 from l4sbench.facts.faults import FaultKind
 from l4sbench.facts.traits import MOST_LATE
+from tests.unit.collectors.conftest import Load
 
-Load = Callable[[str], Any]
 CASES = Path(__file__).parents[2] / "cases/lateness"
 
 

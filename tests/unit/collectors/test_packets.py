@@ -7,7 +7,7 @@ import gzip
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,9 +23,9 @@ from collectors.packets import parse_packets
 from l4sbench import tables
 from l4sbench.program import FlowRun
 from tests.captured import CapturedTrial
+from tests.unit.collectors.conftest import Load
 
 CASE = "captured-dualpi2"
-Load = Callable[[str], CapturedTrial]
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ import pytest
 
 from collectors import BadRawError
 from collectors.queues import parse_queues, parse_tc, parse_tc_text
-
-Load = Callable[[str], Any]
+from tests.unit.collectors.conftest import Load
 
 
 @pytest.fixture

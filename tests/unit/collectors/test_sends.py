@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 
 from collectors.assemble import rows_of
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
-
-Load = Callable[[str], Any]
+from tests.unit.collectors.conftest import Load
 
 
 def flows(trial: Any) -> dict[str, dict[str, Any]]:

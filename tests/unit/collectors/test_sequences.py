@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from hypothesis import strategies as st
 from collectors.collector import BadRawError
 from collectors.packets import read_packets
 from collectors.sequences import read_sequences
-from tests.captured import CapturedTrial, captured_trial
-
-Load = Callable[[str], CapturedTrial]
+from tests.captured import captured_trial
+from tests.unit.collectors.conftest import Load
 
 
 def test_numbers_are_those_of_tshark(captured: Load, cases: Path) -> None:

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -14,8 +12,7 @@ import pytest
 from collectors import BadRawError
 from collectors.sockets import parse_sockets, parse_ss_text
 from collectors.ss import parse_ss
-
-Load = Callable[[str], Any]
+from tests.unit.collectors.conftest import Load
 
 
 def test_netlink_samples(captured: Load) -> None:

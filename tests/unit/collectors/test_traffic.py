@@ -5,25 +5,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import COLLECTORS, BadRawError
+from collectors import BadRawError
 from collectors.reader import parse_result
 from collectors.result import Interval, Result, goodput_mbps
 from collectors.traffic import parse_flows, parse_intervals
-
-Load = Callable[[str], Any]
-
-
-def rows(table: str, trial: Any) -> pl.DataFrame:
-    return next(c for c in COLLECTORS if c.table == table).rows(trial)
+from tests.unit.collectors.conftest import Load, rows
 
 
 def test_lean_flows(captured: Load) -> None:

@@ -15,8 +15,7 @@ from collectors.assemble import rows_of
 from collectors.flows import read_flows
 from l4sbench.program import Readback
 from l4sbench.text.units import Duration
-
-Load = Callable[[str], Any]
+from tests.unit.collectors.conftest import Load
 
 
 @pytest.mark.parametrize("name", ["lean-dualpi2", "lean-codel-warmup", "iperf3-fifo"])

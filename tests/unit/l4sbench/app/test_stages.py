@@ -70,16 +70,6 @@ class TwoKernels(small.SmallTestbed):
         return super().run(spec, raw, stop)
 
 
-@pytest.fixture
-def wanted(tmp_path: Path) -> Matrix:
-    return small.matrix(tmp_path)
-
-
-@pytest.fixture
-def run(tmp_path: Path, wanted: Matrix) -> Run:
-    return small.new_run(tmp_path / "runs", wanted)
-
-
 def planned(wanted: Matrix, testbed: TwoKernels, view: StoreView | None = None) -> Plan:
     return plan(
         wanted,

@@ -36,16 +36,6 @@ from tests.unit.l4sbench import small
 ADAPTIVE = "{min: 3, max: 10, until: decided}"
 
 
-@pytest.fixture
-def wanted(tmp_path: Path) -> Matrix:
-    return small.matrix(tmp_path)
-
-
-@pytest.fixture
-def run(tmp_path: Path, wanted: Matrix) -> Run:
-    return small.new_run(tmp_path / "runs", wanted)
-
-
 def failing(*numbers: int, aqm: str = "dualpi2") -> Callable[[TrialSpec, Path], None]:
     """A fault: the trials of these numbers fail in every cell with this queue."""
 

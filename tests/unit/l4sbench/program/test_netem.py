@@ -13,7 +13,7 @@ from l4sbench.program import Program, differences, path_programs
 from l4sbench.program.data import Expected
 from l4sbench.program.refusals import lab_refusals, refusals
 from l4sbench.text.units import Value
-from tests.unit.l4sbench.program.test_program import CATALOG, LINE6, build, cell
+from tests.unit.l4sbench.program.test_program import CATALOG, LINE6, build, cell, words
 
 
 def netem(program: Program, network: str = "net-mid") -> str:
@@ -22,10 +22,6 @@ def netem(program: Program, network: str = "net-mid") -> str:
         " ".join(one.argv) for one in program.setup if f"@{network}" in one.argv and "netem" in one.argv
     )
     return found.partition(" netem ")[2]
-
-
-def words(program: Program) -> list[str]:
-    return [" ".join(one.argv) for one in program.setup]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,10 @@ def build(wanted: Cell, **conditions: Any) -> Mapping[str, Program]:
     return programs(wanted, LINE6, CATALOG, Conditions(**conditions))
 
 
+def words(program: Program) -> list[str]:
+    return [" ".join(command.argv) for command in program.setup]
+
+
 DRAWN = {
     "wire_seed": 42,
     "start_offsets": {"l4s-0": Duration(123_456_789), "classic-0": Duration(987_654_321)},
@@ -193,7 +197,7 @@ def test_a_damaged_program_is_refused() -> None:
 
 def test_the_bottleneck_is_set_up_as_published() -> None:
     router = build(cell(aqm="fifo", buffer_bdp=0.5))["router"]
-    assert [" ".join(command.argv) for command in router.setup] == [
+    assert words(router) == [
         "tc qdisc replace dev @net-rx root handle 1: htb default 3",
         "tc class add dev @net-rx parent 1: classid 1:3 htb rate 100mbit",
         "tc qdisc replace dev @net-rx parent 1:3 handle 3: bfifo limit 62500",
@@ -203,7 +207,7 @@ def test_the_bottleneck_is_set_up_as_published() -> None:
 @pytest.mark.parametrize(("rtt", "half"), [("10ms", "5ms"), ("25ms", "12500us"), ("1us", "500ns")])
 def test_the_delay_is_split_on_both_ports(rtt: str, half: str) -> None:
     delay = build(cell(rtt=rtt))["delay"]
-    assert [" ".join(command.argv) for command in delay.setup] == [
+    assert words(delay) == [
         f"tc qdisc replace dev @net-tx root netem delay {half} limit 60000",
         f"tc qdisc replace dev @net-mid root netem delay {half} limit 60000",
     ]
@@ -737,7 +741,7 @@ def test_an_event_changes_losses_and_ecn() -> None:
 @pytest.mark.parametrize("seed", [7, None])
 def test_the_reverse_rate_is_a_fifo_on_every_testbed(seed: int | None) -> None:
     made = build(cell(path__reverse_rate="1mbit"), wire_seed=seed)["router"]
-    lines = [" ".join(command.argv) for command in made.setup if "@net-mid" in command.argv]
+    lines = [line for line in words(made) if "@net-mid" in line]
     assert lines == [
         "tc qdisc replace dev @net-mid root handle 1: htb default 3",
         "tc class add dev @net-mid parent 1: classid 1:3 htb rate 1mbit",
@@ -748,7 +752,7 @@ def test_the_reverse_rate_is_a_fifo_on_every_testbed(seed: int | None) -> None:
 
 def test_wifi_takes_packets_from_the_queue_without_a_shaper() -> None:
     made = build(cell(path__wifi_mcs=4, path__wifi_loss="10%"), wire_seed=7)["router"]
-    lines = [" ".join(command.argv) for command in made.setup if "@net-rx" in command.argv]
+    lines = [line for line in words(made) if "@net-rx" in line]
     assert len(lines) == 1
     assert lines[0].startswith("tc qdisc replace dev @net-rx root handle 3: codel limit 84")
     found = {name: value for name, value in wires(made).items() if ".air_" in name}

@@ -13,6 +13,7 @@ from l4sbench.facts.cell import Cell
 from l4sbench.program import Conditions, Program, problems, programs
 from l4sbench.text.units import Duration, Value
 from l4sbench.topology import offered, topology
+from tests.unit.l4sbench.program.test_program import words
 
 CATALOG = Catalog.load()
 PLAIN: Mapping[str, Value] = {
@@ -39,10 +40,6 @@ def made(name: str, wires: str = "wires", **factors: Value) -> Mapping[str, Prog
     return programs(wanted, topology(name), CATALOG, Conditions(wire_seed=7 if wires == "wires" else None))
 
 
-def commands(program: Program) -> list[str]:
-    return [" ".join(command.argv) for command in program.setup]
-
-
 def sysctls(found: Mapping[str, Program], name: str) -> dict[tuple[str, str], str]:
     """Return (node, network) -> value of a sysctl of wires."""
     return {
@@ -57,11 +54,11 @@ def test_both_bottlenecks_of_the_parking_lot_have_the_queue_and_its_samples() ->
     found = made("parking-lot", "netem")
     for node, network in (("router-1", "net-mid"), ("router-2", "net-rx")):
         program = found[node]
-        (queue,) = (line for line in commands(program) if " codel " in line)
+        (queue,) = (line for line in words(program) if " codel " in line)
         assert queue.startswith(f"tc qdisc replace dev @{network} parent 1:3 handle 3: codel limit ")
-        assert f"tc class add dev @{network} parent 1: classid 1:3 htb rate 100mbit" in commands(program)
+        assert f"tc class add dev @{network} parent 1: classid 1:3 htb rate 100mbit" in words(program)
         assert [(one.kind, one.network) for one in program.samplers] == [("queues", network)]
-    assert {node for node, program in found.items() for line in commands(program) if "htb" in line} == {
+    assert {node for node, program in found.items() for line in words(program) if "htb" in line} == {
         "router-1",
         "router-2",
     }
@@ -77,7 +74,7 @@ def test_delays_add_up_to_the_rtt_for_every_pair(name: str) -> None:
             netem = (
                 (node, line.split())
                 for node, program in found.items()
-                for line in commands(program)
+                for line in words(program)
                 if " netem " in line
             )
             delays_ms = {
@@ -135,7 +132,7 @@ def test_acks_are_limited_where_they_leave_routers_with_a_bottleneck() -> None:
     limited = {
         (node, line.split()[4])
         for node, program in found.items()
-        for line in commands(program)
+        for line in words(program)
         if "htb rate 1mbit" in line
     }
     assert limited == {("router-1", "@net-in-1"), ("router-2", "@net-mid"), ("router-2", "@net-in-2")}

@@ -38,16 +38,6 @@ FAILED = Ending(
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Matrix:
-    return small.matrix(tmp_path)
-
-
-@pytest.fixture
-def run(tmp_path: Path, wanted: Matrix) -> Run:
-    return small.new_run(tmp_path / "runs", wanted)
-
-
-@pytest.fixture
 def writer(run: Run) -> Iterator[RunWriter]:
     with locked(run) as writer:
         yield writer
