@@ -75,7 +75,8 @@ def hold(folder: Path, command: str = "") -> Iterator[None]:
             raise RunMoved(folder)
     except Timeout:
         raise RunLocked(
-            f"{folder} is in use{_holder(holder)}", "wait for it or stop it, or use --new for a separate run"
+            f"{folder} is in use by {_holder(holder)}",
+            "wait for it or stop it, or use --new for a separate run",
         ) from None
     try:
         me = {
@@ -126,7 +127,7 @@ def user_of(folder: Path) -> str | None:
             fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             busy = error.errno in {errno.EWOULDBLOCK, errno.EAGAIN}
-            return _holder(folder / "lock.json").removeprefix(" by ") if busy else None
+            return _holder(folder / "lock.json") if busy else None
     return None
 
 
@@ -203,5 +204,5 @@ def _holder(path: Path) -> str:
         plain = json.loads(read_bytes(path, plain=True))
         pid, host, since, command = (plain[key] for key in ("pid", "host", "since", "command"))
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return " by an unknown process"
-    return f" by process {pid} on {host} since {since}: {command}"
+        return "an unknown process"
+    return f"process {pid} on {host} since {since}: {command}"

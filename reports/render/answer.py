@@ -72,7 +72,12 @@ class Answer:
     losses: tuple[str, ...]
 
     def __str__(self) -> str:
-        return " ".join((f"{self.head}{self.but}: {self.counts}.", *self.losses))
+        return f"{self.head}{self.rest}"
+
+    @property
+    def rest(self) -> str:
+        """The answer without its first word."""
+        return " ".join((f"{self.but}: {self.counts}.", *self.losses))
 
 
 def answer(decision: Decision, question: Label, cost: Regret | None = None) -> Answer:

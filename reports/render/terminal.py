@@ -28,8 +28,11 @@ from reports.render.words import (
     brief,
     doubt_text,
     figures,
+    is_doubted,
+    is_unsure,
     notes,
     part_text,
+    reason_text,
     worst_text,
 )
 from reports.result.judging import Word
@@ -85,7 +88,7 @@ def terminal(
             Text.assemble(
                 _text(f"Is it okay to switch to {question}? ", "bold"),
                 _text(found.head.value, f"bold {style}"),
-                _text(str(found).removeprefix(found.head.value)),
+                _text(found.rest),
             )
         )
         mine = (own for own in regrets if own.question == question)
@@ -221,8 +224,8 @@ def _indented(text: str, by: int) -> Padding:
 
 def _word(verdict: Verdict) -> Text:
     """Return a verdict without the side in doubt."""
-    unsure = UNSURE in doubt_text(verdict, why=False)
-    return _styled(verdict, f"{GLYPHS[verdict.word]} {verdict.word}{f', {UNSURE}' if unsure else ''}")
+    doubt = f", {UNSURE}" if is_unsure(verdict) else ""
+    return _styled(verdict, f"{GLYPHS[verdict.word]} {verdict.word}{doubt}")
 
 
 def _figures(cell: JudgedCell, *, has_harm: bool) -> list[Text]:
@@ -236,8 +239,7 @@ def _figures(cell: JudgedCell, *, has_harm: bool) -> list[Text]:
 def _remarks(decision: Decision, question: Label) -> Iterator[Text]:
     """Yield what rows of figures leave out about entries: the side in doubt, its trials, and two modes."""
     for verdict in decision.verdicts:
-        doubt = doubt_text(verdict).removeprefix(f", {UNSURE}").removeprefix(": ").strip()
-        parts = (doubt, BIMODAL if verdict.worst.result.bimodal else "")
+        parts = (reason_text(verdict), BIMODAL if verdict.worst.result.bimodal else "")
         if verdict.question == question and (text := ", ".join(filter(None, parts))):
             yield _text(f"{GLYPHS[Word.UNDECIDED]} {verdict.row} against {verdict.column}: {text}")
 
@@ -260,7 +262,7 @@ def _head(verdict: Verdict, *, why: bool = True) -> Text:
 
 def _styled(verdict: Verdict, text: str) -> Text:
     """Return a text about a verdict in its colour, with its star."""
-    style = _STYLES[Word.UNDECIDED if doubt_text(verdict) else verdict.word]
+    style = _STYLES[Word.UNDECIDED if is_doubted(verdict) else verdict.word]
     head = _text(text, style=f"bold {style}")
     if star := STAR[verdict.low_latency]:
         head.append(f" {star}", style="yellow")

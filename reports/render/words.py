@@ -66,13 +66,30 @@ def doubt_text(verdict: Verdict, *, why: bool = True) -> str:
     decides, and is left out unless `why`. The trials are those of the cells in doubt. A verdict of means is
     unsure where the confidence intervals alone would not give it.
     """
-    cells = verdict.unsure_cells
-    if verdict.sure or verdict.word is Word.INVALID or not cells:
+    if not is_doubted(verdict):
         return ""
-    each = span(cell.result.valid for cell in cells)
-    trials = f" ({each} {'trial' if each == '1' else 'trials'})"
-    what = in_doubt(verdict.worst) if why else ""
-    return f"{'' if verdict.word is Word.UNDECIDED else f', {UNSURE}'}{what and f': {what}'}{trials}"
+    mark, what = f", {UNSURE}" if is_unsure(verdict) else "", in_doubt(verdict.worst) if why else ""
+    return f"{mark}{what and f': {what}'} {_trials_in_doubt(verdict)}"
+
+
+def is_doubted(verdict: Verdict) -> bool:
+    """Return True if a verdict is not sure, and some of its cells are in doubt."""
+    return not verdict.sure and verdict.word is not Word.INVALID and bool(verdict.unsure_cells)
+
+
+def is_unsure(verdict: Verdict) -> bool:
+    """Return True if a verdict is in doubt, and its word does not say so."""
+    return is_doubted(verdict) and verdict.word is not Word.UNDECIDED
+
+
+def reason_text(verdict: Verdict) -> str:
+    """Return why a verdict is in doubt, `CUBIC may get 22 to 60 Mbit/s, limit 25 (3 trials)`, or nothing."""
+    return f"{in_doubt(verdict.worst)} {_trials_in_doubt(verdict)}".lstrip() if is_doubted(verdict) else ""
+
+
+def _trials_in_doubt(verdict: Verdict) -> str:
+    each = span(cell.result.valid for cell in verdict.unsure_cells)
+    return f"({each} {'trial' if each == '1' else 'trials'})"
 
 
 def why_unsure(cell: JudgedCell) -> str:
@@ -256,7 +273,7 @@ def notes(decision: Decision, command: str = RUN_AGAIN) -> list[Note]:
     rule, shown = decision.rule, {verdict.word for verdict in decision.verdicts}
     lines = [f"ok: {rule.limits_text}, {sureness(decision)}. Each entry shows the cell that decides."]
     lines += [f"{GLYPHS[word]} {word}: {text}" for word, text in meanings(decision).items() if word in shown]
-    if any(UNSURE in doubt_text(verdict) for verdict in decision.verdicts):
+    if any(map(is_unsure, decision.verdicts)):
         lines.append(f"{UNSURE}: {unsure_meaning(decision)}")
     if any(verdict.low_latency != "none" for verdict in decision.verdicts):
         lines.append(f"★: {low_latency_text(decision)}")
