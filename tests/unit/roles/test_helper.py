@@ -725,7 +725,7 @@ def test_lateness_counts_every_instant_that_went_by(tmp_path: Path) -> None:
     # it begins a second after the start instant: whatever was due in that second was up to a second late
     start_ns = time.monotonic_ns() - 1_000_000_000
     watch = lateness.Watch(out, start_ns)
-    watch._end = Turns(3)
+    watch._over = Turns(3)
     watch.start()
     watch.join(300)
     told = json.loads(out.read_text())

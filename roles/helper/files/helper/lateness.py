@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from pathlib import Path
 from typing import Any
 
+from during import During
 from system import read_text, write_whole
 
 FILE = "lateness.json"
@@ -24,30 +23,18 @@ _TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """Fields of the first line of /proc/stat (proc_stat(5)); one tick is 10 ms."""
 
 
-class Watch(threading.Thread):
+class Watch(During):
     """Thread that wakes up at an interval from the start instant on, and records its delay each time.
 
     Instants within a longer delay count, too: packets due then would have waited as well.
     """
 
-    def __init__(self, output: Path, start_ns: int) -> None:
-        super().__init__(name=FILE, daemon=True)
-        self._output = output
-        self._start_ns = start_ns
-        self._end = threading.Event()
-
-    def end(self) -> None:
-        """Stop, and write the file."""
-        self._end.set()
-        if self.is_alive():
-            self.join(10)
-
     def run(self) -> None:
-        """Watch until `end`."""
+        """Watch until `end`, and write the file."""
         late_ns: list[int] = []
         before, before_ns = cpus(), time.monotonic_ns()
-        due_ns = self._start_ns
-        while not self._end.wait(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
+        due_ns = self.start_ns
+        while not self.wait(due_ns):
             now_ns = time.monotonic_ns()
             while due_ns <= now_ns:
                 late_ns.append(now_ns - due_ns)
@@ -59,7 +46,7 @@ class Watch(threading.Thread):
             "seconds": round(seconds, 3),
             "cpus": {name: round(after[name] - before[name], 6) for name in before if name in after},
         }
-        write_whole(self._output, json.dumps(plain))
+        write_whole(self.output, json.dumps(plain))
 
 
 def cpus() -> dict[str, float]:

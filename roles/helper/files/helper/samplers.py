@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from counters import completed
 from diag import Diag, line
+from during import During
 from system import duration_ns, port, read_text
 
 SS_FILE = "ss.txt"
@@ -19,7 +19,7 @@ SOCKETS_FILE = "sockets.jsonl"
 TC_FILE = "tc-{network}.txt"
 
 
-class Recorder(threading.Thread):
+class Recorder(During):
     """Takes a sample again and again, from the start instant on.
 
     Args:
@@ -30,31 +30,19 @@ class Recorder(threading.Thread):
     """
 
     def __init__(self, sample: Callable[[float], str], output: Path, interval_ns: int, start_ns: int) -> None:
-        super().__init__(name=output.name, daemon=True)
+        super().__init__(output, start_ns)
         self._sample = sample
-        self._output = output
         self._interval_ns = interval_ns
-        self._start_ns = start_ns
-        self._end = threading.Event()
-
-    def end(self) -> None:
-        """Stop after the current sample."""
-        self._end.set()
-        if self.is_alive():
-            self.join(10)
 
     def run(self) -> None:
         """Sample until `end`."""
         tick = 0
-        with self._output.open("w", encoding="utf-8") as out:
-            while True:
-                wait_ns = self._start_ns + tick * self._interval_ns - time.monotonic_ns()
-                if self._end.wait(max(0.0, wait_ns / 1e9)):
-                    return
-                out.write(self._sample((time.monotonic_ns() - self._start_ns) / 1e6))
+        with self.output.open("w", encoding="utf-8") as out:
+            while not self.wait(self.start_ns + tick * self._interval_ns):
+                out.write(self._sample((time.monotonic_ns() - self.start_ns) / 1e6))
                 out.flush()
                 # instants that this sample took are left out
-                tick = max(tick + 1, (time.monotonic_ns() - self._start_ns) // self._interval_ns)
+                tick = max(tick + 1, (time.monotonic_ns() - self.start_ns) // self._interval_ns)
 
 
 def printed(argv: list[str]) -> Callable[[float], str]:

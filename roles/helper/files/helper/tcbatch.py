@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Sequence
 
+from during import During
 from system import write_whole
 
 _ENDS_S = 5
@@ -26,19 +25,16 @@ def line(argv: Sequence[str]) -> str:
     return " ".join(argv[1:]) + "\n"
 
 
-class TcBatch(threading.Thread):
-    """Thread that does commands from the start instant on, until `end`, and then writes a file.
+class TcBatch(During):
+    """Does commands until `end`, leaves things as they were before, and writes a file.
 
     Attributes:
         failure: Why tc failed; empty where it did not.
     """
 
     def __init__(self, output: Path, start_ns: int) -> None:
-        super().__init__(name=output.name, daemon=True)
+        super().__init__(output, start_ns)
         self.failure = ""
-        self.start_ns = start_ns
-        self._output = output
-        self._over = threading.Event()
         self._tc: subprocess.Popen[str] | None = None
 
     def act(self) -> None:
@@ -48,12 +44,6 @@ class TcBatch(threading.Thread):
     def done(self) -> object:
         """Return what was done, for the file."""
         raise NotImplementedError
-
-    def end(self) -> None:
-        """End, leave things as they were before, and write the file."""
-        self._over.set()
-        if self.is_alive():
-            self.join(10)
 
     def run(self) -> None:
         """Act, and write the file."""
@@ -68,14 +58,10 @@ class TcBatch(threading.Thread):
             said = f"{tc.communicate()[1]} no end within {_ENDS_S} s".strip()
         if tc.returncode:
             self.failure = f"tc: {said[-300:]}"
-        write_whole(self._output, json.dumps(self.done()))
+        write_whole(self.output, json.dumps(self.done()))
 
     def do(self, lines: str) -> None:
         """Have tc do lines at once. Raises OSError when it has ended."""
         if self._tc is not None and self._tc.stdin is not None:
             self._tc.stdin.write(lines)
             self._tc.stdin.flush()
-
-    def wait(self, until_ns: float) -> bool:
-        """Wait for an instant; True if the trial ended meanwhile."""
-        return self._over.wait(max(0.0, (until_ns - time.monotonic_ns()) / 1e9))

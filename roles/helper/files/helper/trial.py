@@ -22,7 +22,7 @@ from meeting import Meeting, Start, attend, exchanged
 from pausing import FILE as PAUSES_FILE
 from pausing import Pausing
 from queues import clear, queues
-from samplers import Recorder, samplers
+from samplers import samplers
 from system import (
     Failed,
     duration_ns,
@@ -38,6 +38,7 @@ from walking import FILE as WALKS_FILE
 from walking import Walking
 
 if TYPE_CHECKING:
+    from during import During
     from tcbatch import TcBatch
 
 DRAIN_S = 0.5
@@ -138,7 +139,7 @@ class _Performer:
         self._ready = {server["id"]: server["ready"] for server in self._program["servers"]}
         self._servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._flows: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
-        self._samplers: list[Recorder | Watch | TcBatch] = []
+        self._samplers: list[During] = []
         self._changed: list[dict[str, Any]] = []
         self._ports: dict[str, str] = {}
         self._one_clock = part["router"] in part["host_nodes"]
