@@ -363,7 +363,7 @@ def export(
     from l4sbench.testbeds.ssh import TRAITS
     from l4sbench.testbeds.ssh.export import export as write
 
-    inventory = Path(options.testbed[1]) if options.on.startswith("ssh") else None
+    inventory = Path(options.testbed.place) if options.on.startswith("ssh") else None
     loaded = load_matrix(matrix, options.catalog, quick=options.quick, changes=options.changes).select(
         filters
     )

@@ -33,7 +33,7 @@ def path_of(
         InputError: the matrix or an option is wrong, or the testbed has no path of its own.
         TestbedError: hosts cannot be reached or prepared, or do not answer.
     """
-    if options.testbed[0] not in REAL or not wants_path(matrix, options):
+    if options.testbed.kind not in REAL or not wants_path(matrix, options):
         return None  # where the lab cannot do it, reading the matrix reports so
     if (known := run_path(matrix, options)) is not None:
         return known
@@ -48,7 +48,7 @@ def path_of(
 
 def require_path(matrix: str | Path, filters: Sequence[str], options: RunOptions) -> None:
     """Raise InputError if a matrix wants a path that its testbed does not have, as far as a plan can know."""
-    if options.testbed[0] not in REAL or not wants_path(matrix, options) or run_path(matrix, options):
+    if options.testbed.kind not in REAL or not wants_path(matrix, options) or run_path(matrix, options):
         return
     with suppress(TestbedError):  # Ansible is missing, or fablib
         testbed = prepare(matrix, filters, options, path_rtt=PROVISIONAL).open_testbed(contact=False)

@@ -12,7 +12,7 @@ from functools import cached_property
 from inspect import Parameter, cleandoc, signature
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, TypeVar
 
 from l4sbench.catalog.outside import CATALOG, settle, settle_executables, settle_senders
 from l4sbench.disk import assets
@@ -43,6 +43,13 @@ _IN_LABS: Final = ("virtual", "dask")
 REAL: Final = ("ssh", "fabric")
 """Testbeds whose paths may have a delay of their own."""
 TESTBEDS: Final = ("virtual", "ssh", "fabric", "dask")
+
+
+class TestbedPlace(NamedTuple):
+    """A kind of testbed, and what follows the colon: the address of a cluster, an inventory, a slice."""
+
+    kind: str
+    place: str
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,8 @@ class RunOptions:
     changes: Sequence[str] = ()
 
     @cached_property
-    def testbed(self) -> tuple[str, str]:
-        """The testbed's name, and what follows the colon.
+    def testbed(self) -> TestbedPlace:
+        """The testbed that `on` names.
 
         Raises:
             InputError: no such testbed, or its name lacks a part or has one too many.
@@ -108,7 +115,7 @@ class RunOptions:
             raise InputError(f"{kind} has no slices", "use --slices with --on fabric")
         if self.lab != DEFAULT_LAB and kind not in _IN_LABS:
             raise InputError(f"{kind} has no labs", f"use --lab with --on {' or '.join(_IN_LABS)}")
-        return kind, place
+        return TestbedPlace(kind, place)
 
 
 class RunChoices(TypedDict, total=False):
@@ -172,7 +179,7 @@ class Prepared:
         """Return the measured costs of the testbed that `run` and this user know."""
         from l4sbench.planning.cost import CostBook
 
-        return CostBook.of(self.options.testbed[0], self.traits, run.path if run else None)
+        return CostBook.of(self.options.testbed.kind, self.traits, run.path if run else None)
 
     def plan(
         self, identity: Identity | None = None, stages: Stages | None = None, view: StoreView | None = None
@@ -285,7 +292,7 @@ def prepare(
     if trials is not None and not 1 <= trials <= MAX_TRIALS:
         raise InputError(f"{trials} trials are out of range; choose from 1 to {MAX_TRIALS}")
     change = until_decided(trials) if options.sure else None
-    if path_rtt is None and options.testbed[0] in REAL and wants_path(matrix, options):
+    if path_rtt is None and options.testbed.kind in REAL and wants_path(matrix, options):
         path_rtt = run_path(matrix, options)
     whole = load_matrix(
         matrix, options.catalog, change, quick=options.quick, changes=options.changes, path_rtt=path_rtt
@@ -393,7 +400,7 @@ def _settled(matrix: Matrix, traits: TestbedTraits, *, consent: bool) -> Settled
 
 
 def _traits(options: RunOptions) -> TestbedTraits:
-    match options.testbed[0]:
+    match options.testbed.kind:
         case "fabric":
             from l4sbench.testbeds import fabric
 
