@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Collectors: raw files of a trial -> rows of tables. One module per raw source, listed in `COLLECTORS`.
+"""Collectors: raw files of a trial -> rows of tables. One module per raw source, and three for captures.
 
 `collectors.validity.judge` checks that a trial's apparatus did what its cell asks for, and
 `collectors.assemble.collect` writes the tables of a run.
 """
 
+from collectors.accecn import parse_accecn, parse_codepoints
 from collectors.changes import parse_events
 from collectors.collector import BadRawError, Collector
 from collectors.hostinfo import parse_hosts
 from collectors.kinds import READERS
 from collectors.lateness import parse_lateness
 from collectors.packetflows import parse_packet_flows
-from collectors.packets import parse_accecn, parse_codepoints, parse_packets
+from collectors.packets import parse_packets
 from collectors.queues import parse_queues, parse_tc
 from collectors.sockets import parse_sockets, parse_ss_text
 from collectors.traffic import parse_flows, parse_intervals, parse_requests

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Captures at both sides of the bottleneck's queue -> tables of packets, codepoints and AccECN's counters.
+"""Captures at both sides of the bottleneck's queue -> the packets of a trial, and table `packets`.
 
 A packet that entered the queue and one that left it are the same packet when flow, IP identification,
 sequence number and length agree; Linux gives every packet of a connection, retransmissions included, its own
@@ -38,29 +38,13 @@ START_FILE: Final = "start.json"
 
 CE: Final = 3
 _ECN: Final[Mapping[int, str]] = {0: "not-ect", 1: "ect1", 2: "ect0", CE: "ce"}
-_FIN: Final = 0x001
-_SYN: Final = 0x002
-_RST: Final = 0x004
-_ACK: Final = 0x010
+FIN: Final = 0x001
+SYN: Final = 0x002
+RST: Final = 0x004
+ACK: Final = 0x010
 _PROTOCOLS: Final[Mapping[Transport, int]] = {"tcp": TCP, "udp": UDP}
-_CODEPOINTS: Final[Mapping[str, int]] = {
-    "not_ect_packets": 0,
-    "ect1_packets": 1,
-    "ect0_packets": 2,
-    "ce_packets": CE,
-}
-_FIRST_ACE: Final = 5
-"""Value of the ACE field before any CE mark (RFC 9768 section 3.2.2, `r.cep`)."""
-_FIRST_BYTES: Final[Mapping[str, int]] = {"e0_bytes": 1, "ce_bytes": 0, "e1_bytes": 1}
+FIRST_BYTES: Final[Mapping[str, int]] = {"e0_bytes": 1, "ce_bytes": 0, "e1_bytes": 1}
 """Counters of the AccECN option before any payload (RFC 9768 section 3.2.1)."""
-_OPTION: Final[Mapping[str, str]] = {
-    "e0_bytes": "option_ect0_bytes",
-    "ce_bytes": "option_ce_bytes",
-    "e1_bytes": "option_ect1_bytes",
-}
-_COUNTER_BITS: Final = 24
-_ACE_UNIT: Final = 0x040
-"""Lowest bit of the ACE field among the flags of TCP."""
 _SAME: Final = ("dst_port", "src_port", "packet_key", "copy")
 """Columns that identify a packet on both sides of the queue; `packet_key` has sequence, IP id and length."""
 
@@ -112,101 +96,6 @@ def parse_packets(trial: EndedTrial) -> pl.DataFrame | None:
         pl.col("ecn").replace_strict(_ECN, return_dtype=pl.String),
         ((left == CE) & (pl.col("ecn") != CE)).alias("marked"),
     )
-
-
-def parse_codepoints(trial: EndedTrial) -> pl.DataFrame | None:
-    """Return table `codepoints`: what each flow's packets carry in their ECN field; None without captures."""
-    capture = read_packets(trial.programs, trial.raw)
-    if capture is None:
-        return None
-    sides = (
-        ("forward", "before", capture.arrived),
-        ("forward", "behind", capture.left),
-        ("backward", "behind", capture.returned),
-    )
-    counts = [
-        ((pl.col("ecn") == code).sum().cast(pl.Int64)).alias(name) for name, code in _CODEPOINTS.items()
-    ]
-    return pl.concat(
-        [
-            packets.group_by("flow", "group")
-            .agg(counts)
-            .with_columns(pl.lit(direction).alias("direction"), pl.lit(place).alias("place"))
-            for direction, place, packets in sides
-        ]
-    )
-
-
-def parse_accecn(trial: EndedTrial) -> pl.DataFrame | None:
-    """Return table `accecn`: flows' CE marks, and those that receivers report; None without captures."""
-    capture = read_packets(trial.programs, trial.raw)
-    if capture is None:
-        return None
-    flows = [run.flow for program in trial.programs.values() for run in program.flows if run.ecn == "accecn"]
-    there = pl.col("flow").is_in(flows)
-    payload = pl.col("payload_bytes").cast(pl.Int64)
-    marks = (
-        capture.left.filter(there)
-        .group_by("flow", "group")
-        .agg(
-            pl.struct("src_port", "connection").n_unique().cast(pl.Int64).alias("connections"),
-            (pl.col("ecn") == CE).sum().cast(pl.Int64).alias("ce_packets"),
-            *(
-                payload.filter(pl.col("ecn") == code).sum().alias(f"{name}_bytes")
-                for name, code in (("ect0", 2), ("ect1", 1), ("ce", CE))
-            ),
-        )
-    )
-    if not flows:
-        return None
-    left, returned = capture.left.filter(there), capture.returned.filter(there)
-    for found in (_reported(returned), _between(left, returned)):
-        marks = marks.join(found, on="flow", how="left")
-    return marks
-
-
-def _reported(returned: pl.DataFrame) -> pl.DataFrame:
-    """Return what receivers report of each flow by the ACE field and the AccECN option of their packets.
-
-    Counters are unwrapped over the packets of a connection, without packets that others overtook. The ACE
-    field counts modulo 8: of 8 marks between two packets it shows none (RFC 9768 section 3.2.2.5).
-    """
-    flags, own = pl.col("flags"), ["flow", "src_port", "connection"]
-    acks = returned.filter((flags & (_SYN | _RST) == 0) & (flags & _ACK > 0))
-    acked = wrapped(pl.col("ack").cast(pl.Int64).diff().fill_null(0), 32).cum_sum().over(own)
-    acks = acks.with_columns(acked.alias("acked")).filter(
-        pl.col("acked") >= pl.col("acked").cum_max().over(own)
-    )
-    ace = (flags.cast(pl.Int64) // _ACE_UNIT) % 8
-    found = acks.group_by(own, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("acks_packets"),
-        pl.col("ce_bytes").count().cast(pl.Int64).alias("option_acks_packets"),
-        ((ace - ace.shift(1, fill_value=_FIRST_ACE)) % 8).sum().alias("ace_packets"),
-        *(_unwrapped(name, first).alias(_OPTION[name]) for name, first in _FIRST_BYTES.items()),
-    )
-    sums = (pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in found.columns[len(own) :])
-    return found.group_by("flow").agg(*sums)
-
-
-def _between(left: pl.DataFrame, returned: pl.DataFrame) -> pl.DataFrame:
-    """Return the most marks of each flow that pass the router between two packets of its receiver.
-
-    Marks after the last of these were under way at the end.
-    """
-    own = ["flow", "src_port", "connection"]
-    marks = left.filter(pl.col("ecn") == CE).select(*own, "time_ns", pl.lit(value=False).alias("back"))
-    acks = returned.select(*own, "time_ns", pl.lit(value=True).alias("back"))
-    both = pl.concat([marks, acks]).sort(*own, "time_ns", "back")
-    answered = both.with_columns(pl.col("back").cum_sum(reverse=True).over(own).alias("number"))
-    gaps = answered.filter(pl.col("number") > 0).group_by(*own, "number").agg((~pl.col("back")).sum())
-    most = pl.col("back").max().cast(pl.Int64).alias("ce_between_acks_packets")
-    return gaps.group_by("flow").agg(most)
-
-
-def _unwrapped(name: str, first: int) -> pl.Expr:
-    """Return how far a counter of the AccECN option has come since its first value; null if there is none."""
-    shown = pl.col(name).cast(pl.Int64).drop_nulls()
-    return shown.first() - first + wrapped(shown.diff(), _COUNTER_BITS).sum()
 
 
 def wrapped(step: pl.Expr, bits: int) -> pl.Expr:
@@ -321,11 +210,11 @@ def _join(
         names, left_on=("dst_port", "protocol"), right_on=("port", "protocol"), maintain_order="left"
     )
     returned = _numbered(back.join(connections, on=["flow", "src_port"], how="semi", maintain_order="left"))
-    pure = (pl.col("payload_bytes") == 0) & (pl.col("flags") & (_SYN | _FIN | _RST) == 0)
+    pure = (pl.col("payload_bytes") == 0) & (pl.col("flags") & (SYN | FIN | RST) == 0)
     acks = returned.filter(pure & (pl.col("protocol") == TCP)).select("flow", since.alias("t_ms"))
     shown = ("flow", "group", "ecn")
     own = (*shown, "time_ns", "src_port", "connection")
-    marked, counters = (*own, "payload_bytes"), (*own, "ack", "flags", *_FIRST_BYTES)
+    marked, counters = (*own, "payload_bytes"), (*own, "ack", "flags", *FIRST_BYTES)
     return Capture(data, acks, arrived.select(shown), left.select(marked), returned.select(counters))
 
 
@@ -367,7 +256,7 @@ def _numbered(side: pl.DataFrame) -> pl.DataFrame:
     """Return the packets with `connection`: the number of the connection among those of its source port."""
     if side["one"].all():
         return side.with_columns(pl.lit(0, pl.UInt32).alias("connection"))
-    begun = pl.when(pl.col("flags") & _SYN > 0).then(pl.col("seq")).forward_fill()
+    begun = pl.when(pl.col("flags") & SYN > 0).then(pl.col("seq")).forward_fill()
     number = begun.ne_missing(begun.shift(1)).cast(pl.UInt32).cum_sum().over("flow", "src_port")
     return side.with_columns(pl.when("one").then(0).otherwise(number).cast(pl.UInt32).alias("connection"))
 
@@ -384,7 +273,7 @@ def _data(side: pl.DataFrame, first_ids: Mapping[str, int]) -> pl.DataFrame:
 
     `first_ids` are the IP identifications of the flows' first packets.
     """
-    syn = pl.col("flood") & (pl.col("flags") & (_SYN | _ACK) == _SYN)
+    syn = pl.col("flood") & (pl.col("flags") & (SYN | ACK) == SYN)
     data = _counted(side.filter((pl.col("payload_bytes") > 0) | syn), first_ids)
     key = (
         pl.col("seq").cast(pl.UInt64) * 2**32

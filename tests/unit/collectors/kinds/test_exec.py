@@ -14,12 +14,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from collectors.accecn import parse_codepoints
 from collectors.assemble import rows_of
 from collectors.collector import BadRawError
 from collectors.flows import read_flows
 from collectors.kinds.exec import parse_exec, parse_qlog
 from collectors.packetflows import parse_packet_flows
-from collectors.packets import parse_codepoints
 from collectors.traffic import parse_flows, parse_intervals
 from l4sbench import tables
 from l4sbench.facts.cell import Cell
