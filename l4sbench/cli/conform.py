@@ -8,9 +8,9 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_lab, add_runs, count
+from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_lab, add_runs, count, run_options
 from l4sbench.cli.terminal import (
     answer,
     answer_json,
@@ -26,7 +26,7 @@ from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
     from l4sbench.app.conforming import Conforming
-    from l4sbench.app.prepare import Prepared, RunOptions
+    from l4sbench.app.prepare import Prepared
     from reports.published.standards import Conformance
 
 BROKEN = 1
@@ -112,7 +112,7 @@ def conform(args: argparse.Namespace) -> int:
     sheet = load_sheet(args.sheet)
     if args.margins:
         sheet = sheet.with_margins(load_margins(args.margins))
-    options = _options(args)
+    options = run_options(args)
     asked = conforming(
         sheet, _names(args.cc), _names(args.aqm), options, rows=args.row, controls=args.controls
     )
@@ -135,15 +135,6 @@ def conform(args: argparse.Namespace) -> int:
 def _names(stated: list[str]) -> list[str]:
     """Return the candidates of an option, each once."""
     return list(dict.fromkeys(name for text in stated for name in text.split(",") if name))
-
-
-def _options(args: argparse.Namespace) -> RunOptions:
-    from dataclasses import fields
-
-    from l4sbench.app.prepare import RunOptions
-
-    stated: dict[str, Any] = vars(args)
-    return RunOptions(**{one.name: stated[one.name] for one in fields(RunOptions) if one.name in stated})
 
 
 def _run(prepared: Prepared) -> tuple[Path | None, int]:

@@ -8,7 +8,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from l4sbench.cli.terminal import answer
 from l4sbench.disk.userfiles import short
@@ -227,12 +227,13 @@ def lab_name(text: str) -> str:
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:
-    """Return the options of a command with `add_matrix` and `add_run_choices`."""
+    """Return the options that a command has; those that it lacks have their usual values."""
     from dataclasses import fields
 
     from l4sbench.app.prepare import RunOptions
 
-    return RunOptions(**{field.name: getattr(args, field.name) for field in fields(RunOptions)})
+    stated: dict[str, Any] = vars(args)
+    return RunOptions(**{one.name: stated[one.name] for one in fields(RunOptions) if one.name in stated})
 
 
 def run_command(run: Path, matrix: str, filters: Sequence[str], options: RunOptions) -> str:
