@@ -341,9 +341,11 @@ class Atlas:
             offered = list(dict.fromkeys(getattr(of, one.name) for of in known))
             if asked not in offered:
                 unit = "p" if one.name == "min_qlen_step" else ""
+                hint = suggest(str(asked), [f"{value}{unit}" for value in offered if value is not None])
+                if one.name == "classic_ecn" and not self.catalog.queue(column.aqm).marks:
+                    hint = f"leave it out: {column.aqm} marks nothing, so ECN changes nothing"
                 raise InputError(
-                    f"the atlas has no {_CALLED[one.name]} {asked}{unit}" + _besides(column, one.name),
-                    suggest(str(asked), [f"{value}{unit}" for value in offered if value is not None]),
+                    f"the atlas has no {_CALLED[one.name]} {asked}{unit}" + _besides(column, one.name), hint
                 )
             known = [of for of in known if getattr(of, one.name) == asked]
 

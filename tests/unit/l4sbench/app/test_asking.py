@@ -215,6 +215,13 @@ def test_questions_that_are_not_valid_are_errors(question: str, message: str) ->
     assert str(error.value).startswith(message)
 
 
+def test_ecn_of_the_competitor_changes_nothing_behind_a_queue_that_drops() -> None:
+    with pytest.raises(InputError, match="leave it out: fifo marks nothing, so ECN changes nothing"):
+        atlas_of(*plane(AtlasColumn("fifo", None, "prague", "cubic", "off"))).ask(
+            "fifo", "50mbit", "20ms", "ecn=classic"
+        )
+
+
 def test_a_table_is_read_as_it_was_written_and_equal_rows_make_equal_files(tmp_path: Path) -> None:
     cells = atlas(row(FQ, 10, 10, 1, "")).cells
     for name in ("a.csv.gz", "b.csv.gz"):
