@@ -16,7 +16,7 @@ from l4sbench.text.parameters import OWN
 from l4sbench.text.units import Duration, Packets, Rate
 
 if TYPE_CHECKING:
-    from l4sbench.catalog import Catalog
+    from l4sbench.catalog import Catalog, CatalogEntry
     from l4sbench.facts.cell import Cell
 
 _ALIKE: Final = {
@@ -49,11 +49,8 @@ _BETWEEN: Final = frozenset({"against", "beside", "v", "versus", "vs"})
 _CHANGE_TO: Final = frozenset({"to", "use", "deploy", "enable"})
 """Words before the congestion control that is asked about."""
 
-_ALSO: Final = {
-    **dict.fromkeys(("bfifo", "drop tail", "droptail", "pfifo", "tail drop", "taildrop"), ("aqm", "fifo")),
-    **{f"{word} l4s": ("to", "prague") for word in _CHANGE_TO},
-}
-"""Words of the field beside names and labels -> the key and the name."""
+_TO_L4S: Final = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_CHANGE_TO))}) l4s(?!\S)")
+"""A switch to L4S, which is the usual one and needs no name."""
 
 _PER_SECOND: Final = ("", "/s", " per second")
 _RATE_UNITS: Final = {
@@ -238,7 +235,7 @@ def _plain_words(text: str, catalog: Catalog) -> list[tuple[str, str]]:
     if len(text) > _LONGEST:
         raise InputError(f"a question has at most {_LONGEST} signs")
     found, rest = _quantities(text)
-    rest, names = _folded(rest), _names(catalog)
+    rest, names = _TO_L4S.sub(" ", _folded(rest)), _names(catalog)
     for key, name, written in names:
         while (match := re.search(rf"(?<!\S){re.escape(written)}(?!\S)", rest)) is not None:
             before, after = rest[: match.start()], rest[match.end() :]
@@ -274,13 +271,11 @@ def _quantities(text: str) -> tuple[list[tuple[str, str]], str]:
 def _names(catalog: Catalog) -> list[tuple[str, str, str]]:
     """Return the key, the name and each spelling of all that has names, the longest first."""
     names = [("ecn", mode, f"ecn {mode}") for mode in ("classic", "off")]
+    entries: list[tuple[str, CatalogEntry]] = [("aqm", queue) for queue in catalog.queues.values()]
+    entries += [("to" if cc.l4s else "against", cc) for cc in catalog.congestion_controls.values()]
     names += [
-        ("aqm", one.name, _folded(name)) for one in catalog.queues.values() for name in (one.name, one.label)
+        (key, one.name, _folded(name)) for key, one in entries for name in (one.name, one.label, *one.also)
     ]
-    for one in catalog.congestion_controls.values():
-        key = "to" if one.l4s else "against"
-        names += [(key, one.name, _folded(name)) for name in (one.name, one.label)]
-    names += [(key, name, written) for written, (key, name) in _ALSO.items()]
     return sorted(names, key=lambda one: -len(one[2]))
 
 
@@ -323,7 +318,6 @@ _IDLE: Final = (
                 "at",
                 "bandwidth",
                 "behind",
-                "bottleneck",
                 "buffer",
                 "by",
                 "can",

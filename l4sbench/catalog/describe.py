@@ -53,8 +53,8 @@ def facts(entry: CatalogEntry) -> tuple[tuple[str, str], ...]:
             ("L4S", "yes, it sends ECT(1)" if entry.l4s else "no"),
             ("ECN", f"{modes}; default {entry.ecn_default}; reacts to marks with {reacts}"),
         )
-    needs = _needs(entry.needs)
-    return (*own, ("needs", needs)) if needs else own
+    more = (("also called", ", ".join(entry.also)), ("needs", _needs(entry.needs)))
+    return (*own, *(pair for pair in more if pair[1]))
 
 
 def kind_of(queue: Queue, given: Mapping[str, Value]) -> str:

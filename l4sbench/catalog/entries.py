@@ -119,6 +119,7 @@ class Queue:
     Attributes:
         name: Value of the factor `aqm`.
         label: Name in tables.
+        also: Other names that the field has for it, which questions to the atlas understand.
         family: Row of the decision table: `sq-drop`, `sq-ecn`, `dualq` or `fq`.
         marks: ECN codepoints it marks instead of dropping: `ect0`, `ect1`; empty: none.
         l4s: True if it treats ECT(1) differently, to the benefit of L4S flows.
@@ -136,6 +137,7 @@ class Queue:
 
     name: str
     label: str
+    also: tuple[str, ...]
     family: str
     marks: tuple[str, ...]
     l4s: bool
@@ -305,6 +307,7 @@ class CongestionControl:
         name: Value of the factor `<group>.cc`.
         kernel_name: Name for the socket option `TCP_CONGESTION`.
         label: Name in tables.
+        also: Other names that the field has for it, which questions to the atlas understand.
         about: One sentence.
         sources: What defines it: RFCs, papers, manual pages.
         needs: Requirements on sender and receiver.
@@ -324,6 +327,7 @@ class CongestionControl:
     name: str
     kernel_name: str
     label: str
+    also: tuple[str, ...]
     about: str
     sources: tuple[str, ...]
     needs: KernelNeeds

@@ -175,6 +175,7 @@ Expected = Annotated[
 class _EntryFile(_Strict):
     name: Name
     label: str = Field(min_length=1)
+    also: list[Annotated[str, StringConstraints(min_length=1)]] = []
     about: str = Field(min_length=1)
     sources: list[Annotated[str, StringConstraints(min_length=1)]] = []
     needs: NeedsFile = NeedsFile()

@@ -85,6 +85,7 @@ class _Reader:
         return Queue(
             name=model.name,
             label=model.label,
+            also=tuple(model.also),
             family=model.family,
             marks=tuple(model.marks),
             l4s=model.l4s,
@@ -117,6 +118,7 @@ class _Reader:
             name=model.name,
             kernel_name=model.kernel_name,
             label=model.label,
+            also=tuple(model.also),
             about=model.about,
             sources=tuple(model.sources),
             needs=_needs(model.needs),
@@ -373,7 +375,7 @@ def _ecn_mode(name: str, model: files.EcnModeFile | None) -> EcnMode:
 
 def _digest(model: BaseModel) -> str:
     """Return the digest of what affects trials: no labels, documentation or requirements on hosts."""
-    words = {"label", "about", "sources"}
+    words = {"label", "also", "about", "sources"}
     skipped = {*words, "needs", "family", "thresholds", "steps", "marks", "l4s", "exports"}
     content = model.model_dump(mode="json", exclude={*skipped, "params"}, by_alias=True)
     if (module := content.get("module")) is not None and module["from"] is None:
