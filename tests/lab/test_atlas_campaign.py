@@ -104,9 +104,10 @@ def test_trials_of_now_take_the_place_of_more_old_ones(lab: Lab, tmp_path: Path)
     rows = read_atlas(shipped())
     first, *_ = [row for row in rows if (row.column.aqm, row.rate_mbps, row.rtt_ms) == ("fifo", 10, 20)]
     write_atlas([replace(row, trials=5, sources="old") if row == first else row for row in rows], table)
-    words = ["aqm=fifo", "rate=10mbit", "rtt=20ms", "buffer_bdp=0.5", "classic.cc=cubic", "--matrix", "atlas"]
+    words = ["aqm=fifo", "rate=10mbit", "rtt=20ms", "classic.cc=cubic", "--matrix", "atlas"]
     ended = ran([sys.executable, TOOL, runs, "-o", table, *words])
     assert ended.stdout.startswith("1 cells of 1 points to run\n"), ended.stderr
+    assert "[3/3]" in ended.stdout + ended.stderr  # no trial of other cells there
     (row,) = [row for row in read_atlas(table) if row.cell == first.cell]
     assert (row.trials, row.sources) == (3, first.sources)
 
