@@ -92,13 +92,19 @@ def with_own_modules(hosts: NodesStatus, lab: Lab, folder: Path) -> Path:
     return path
 
 
-def test_modules_from_outside_report_on_hosts(
-    hosts: NodesStatus, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a matrix with own modules, whose entries are in `entries` beside it, in a state of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.copytree(ENTRIES, tmp_path / "entries")
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(MATRIX, encoding="utf-8")
+    path = tmp_path / "mine.yaml"
+    path.write_text(MATRIX, encoding="utf-8")
+    return path
+
+
+def test_modules_from_outside_report_on_hosts(
+    hosts: NodesStatus, lab: Lab, tmp_path: Path, mine: Path
+) -> None:
     where = f"ssh:{with_own_modules(hosts, lab, tmp_path)}"
     ended = api.run(mine, on=where, runs=tmp_path / "runs", trust=True)
     assert (ended.result.failed, ended.result.error) == (0, None)
@@ -111,13 +117,9 @@ def test_modules_from_outside_report_on_hosts(
 
 
 def test_modules_that_were_built_again_are_loaded_again(
-    hosts: NodesStatus, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hosts: NodesStatus, lab: Lab, tmp_path: Path, mine: Path
 ) -> None:
     """They are in use all the time: a queue stays set up, and a congestion control the default."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    shutil.copytree(ENTRIES, tmp_path / "entries")
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(MATRIX, encoding="utf-8")
     versions = []
     for turn in range(2):
         for source in (tmp_path / "entries").glob("*/*.c"):
