@@ -52,14 +52,13 @@ _CHANGE_TO: Final = frozenset({"to", "use", "deploy", "enable"})
 _TO_L4S: Final = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_CHANGE_TO))}) l4s(?!\S)")
 """A switch to L4S, which is the usual one and needs no name."""
 
-_PER_SECOND: Final = ("", "/s", " per second")
 _RATE_UNITS: Final = {
     **{f"{of}{bit}": f"{of}bit" for of in "kmg" for bit in ("bit", "bits", "bit/s", "bits/s", "bps", "b/s")},
     **{
         f"{of}bit{plural}{per}": f"{of[0]}bit"
         for of in ("kilo", "mega", "giga")
         for plural in ("", "s")
-        for per in _PER_SECOND
+        for per in ("", "/s", " per second")
     },
 }
 _RTT_UNITS: Final = {
@@ -309,19 +308,7 @@ _IDLE: Final = (
     | _CHANGE_TO
     | frozenset(
         (
-            *(
-                "a",
-                "an",
-                "and",
-                "aqm",
-                "are",
-                "at",
-                "bandwidth",
-                "behind",
-                "buffer",
-                "by",
-                "can",
-            ),
+            *("a", "an", "and", "aqm", "are", "at", "bandwidth", "behind", "buffer", "by", "can"),
             *("competes", "competing", "competitor", "connection", "delay", "flow", "flows", "for", "from"),
             *("has", "have", "i", "if", "in", "is", "it", "latency", "link", "my", "network", "of", "ok"),
             *("okay", "on", "our", "over", "path", "per", "please", "queue", "rate", "router", "rtt", "run"),
