@@ -136,7 +136,7 @@ class _Plane:
         """Return the cell of a point, or that of a smaller buffer which holds for it; None without one."""
         rows = self._points.get((rate_mbps, rtt_ms), [])
         own = (row for row in rows if row.buffer_bdp == buffer_bdp)
-        wider = (row for row in rows if row.buffer_bdp <= buffer_bdp <= row.buffer_to_bdp)
+        wider = (row for row in rows if row.holds_at(buffer_bdp))
         return next(own, None) or next(wider, None)
 
     def around(self, question: AtlasQuestion) -> tuple[tuple[AtlasCell, ...], str]:
@@ -285,12 +285,18 @@ class Atlas:
         chart = plane_map(cells, sum(row.trials for row in rows), rule.rule)
         return render(specification(chart), form)
 
-    def _advice(self, row: AtlasCell) -> str:
+    def _advice(self, row: AtlasCell) -> dict[float, str]:
+        """Return what to set instead, by the buffers of the plane for which a row holds."""
         if row.verdict in (NOT_RUN, OK):
-            return ""
-        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6)), row.buffer_bdp
-        found = self._instead(AtlasQuestion(*place, row.column))
-        return "" if found is None else str(found)
+            return {}
+        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6))
+        sizes = filter(row.holds_at, self._buffers)
+        found = {size: self._instead(AtlasQuestion(*place, size, row.column)) for size in sizes}
+        return {size: str(instead) for size, instead in found.items() if instead is not None}
+
+    @cached_property
+    def _buffers(self) -> list[float]:
+        return sorted({row.buffer_bdp for row in self.cells})
 
     def harm(self, row: AtlasCell) -> AtlasInterval | None:
         """Return the harm to the competitor of a cell: how much of its goodput alone it lacks, in percent.

@@ -157,6 +157,10 @@ class AtlasCell:
     sources: str = ""
     wire: str = ""
 
+    def holds_at(self, buffer_bdp: float) -> bool:
+        """Return True if the result is that of a buffer, too."""
+        return self.buffer_bdp <= buffer_bdp <= self.buffer_to_bdp
+
     def as_record(self) -> dict[str, str]:
         """Return the row as texts by column of the file."""
         record: dict[str, str] = {}

@@ -85,7 +85,7 @@ _SHORT_RATE: Final = re.compile(rf"{_NUMBER}\s*([MG])(?!\w)")
 _BYTES: Final = re.compile(rf"{_NUMBER}\s*([kKmMgG])B(?:/s|ps)(?!\w)")
 """A rate in bytes: `MB/s` is eight times `Mb/s`."""
 _RTT: Final = re.compile(rf"{_NUMBER}\s*({_alternatives(_RTT_UNITS)})(?!\w)", re.IGNORECASE)
-_STEP: Final = re.compile(rf"(?<!\w)min_qlen_step\s+{_NUMBER}p?(?!\w)")
+_STEP: Final = re.compile(rf"(?<!\w)min_qlen_step\s+{_NUMBER}(?:p|\s*packets?)?(?!\w)")
 _BUFFER: Final = re.compile(rf"{_NUMBER}\s*x?\s*bdps?(?!\w)", re.IGNORECASE)
 _QUANTITIES: Final[Sequence[tuple[str, re.Pattern[str], Mapping[str, str]]]] = (
     ("rate", _RATE, _RATE_UNITS),

@@ -102,7 +102,7 @@ def _write_page(atlas: Atlas, file: Path, words: list[str]) -> int:
 def _write_map(atlas: Atlas, file: Path, words: list[str]) -> int:
     if words:
         raise InputError("--map shows the whole atlas and takes no question")
-    if (form := _IMAGES.get(file.suffix)) is None:
+    if (form := _IMAGES.get(file.suffix.lower())) is None:
         raise InputError(f"{file.name} does not end like an image", f"choose from {', '.join(_IMAGES)}")
     return _write(file, atlas.map(form))
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.text.units import Duration, Rate
@@ -37,13 +37,14 @@ class MapCell:
     Attributes:
         cell: The row of the table.
         old: True if a kernel, modules or a wire other than those of this version made it.
-        instead: What to set instead where it is not ok, in words; empty where nothing is known.
+        instead: What to set instead where it is not ok, in words, by buffers for which the row holds; without
+            those for which nothing is known.
         harm: Percent of its goodput alone that the competitor lacks; None where that is not known.
     """
 
     cell: AtlasCell
     old: bool = False
-    instead: str = ""
+    instead: Mapping[float, str] = field(default_factory=dict)
     harm: AtlasInterval | None = None
 
 
@@ -146,7 +147,7 @@ def _switch(column: AtlasColumn, names: AtlasNames) -> str:
 def _data(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -> dict[str, object]:
     """Return the cells for the script, by column; texts that many cells have are listed once."""
     cells = [one for own in columns.values() for one in own]
-    instead = list(dict.fromkeys(one.instead for one in cells))
+    instead = list(dict.fromkeys(text for one in cells for text in one.instead.values()))
     places = {text: place for place, text in enumerate(instead)}
     rates, rtts = _values(one.cell.rate_mbps for one in cells), _values(one.cell.rtt_ms for one in cells)
     return {
@@ -188,7 +189,7 @@ def _cell(one: MapCell, places: Mapping[str, int]) -> list[object]:
         cell.trials,
         cell.left_out,
         int(one.old),
-        places[one.instead],
+        [[buffer, places[text]] for buffer, text in one.instead.items()],
         _ends(cell.l4s_percent),
         _ends(cell.classic_percent),
         _ends(cell.l4s_delay_ms),

@@ -10,6 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from l4sbench.app.asking import Atlas
+from l4sbench.app.atlas import AtlasCell
+from l4sbench.app.question import AtlasQuestion
+from l4sbench.text.units import Duration, Rate
 from tests.browser.conftest import Open
 from tests.browser.test_access import LOW_CONTRAST
 from tests.browser.test_sheets import OPEN_ALL, WIDTHS, check_for_everybody
@@ -66,6 +69,24 @@ def test_a_click_opens_the_cell_with_its_numbers_and_its_command(
     expect(opened).to_contain_text(f"Set this instead{asked.instead}")
     words = "aqm=fifo-ecn rate=30mbit rtt=20ms buffer_bdp=2 to=prague against=cubic"
     expect(opened.get_by_text(f"l4sbench ask {words} --run")).to_be_visible()
+
+
+def test_what_to_set_instead_is_that_of_the_buffer_shown(visit: Open, page_file: Path, atlas: Atlas) -> None:
+    """A cell of DualPI2 holds for several buffers, of which the smallest ran."""
+    held = [row for row in atlas.cells if row.verdict == "l4s-starved" and row.holds_at(2 * row.buffer_bdp)]
+
+    def advice(row: AtlasCell, size: float) -> str:
+        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6))
+        return str(atlas.answer(AtlasQuestion(*place, size, row.column)).instead)
+
+    sizes = {row: (row.buffer_bdp, row.buffer_to_bdp) for row in held}
+    row = next(row for row, ends in sizes.items() if len({advice(row, size) for size in ends}) > 1)
+    labels = [atlas.catalog.congestion_control(name).label for name in (row.column.l4s, row.column.classic)]
+    flows = "+beside+".join(labels)
+    for size in sizes[row]:
+        place = f"rate={row.rate_mbps:g}mbit&rtt={row.rtt_ms:g}ms"
+        page = visit(f"#flows={flows}&queue=DualPI2&buffer={size:g}&{place}", path=page_file)
+        expect(page.locator("#opened")).to_contain_text(f"Set this instead{advice(row, size)}")
 
 
 def test_harm_is_shown_where_the_lone_flow_has_run(visit: Open, page_file: Path, atlas: Atlas) -> None:

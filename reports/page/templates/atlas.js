@@ -135,7 +135,8 @@ function drawOpened(column, buffer) {
   const [each, otherEach] = cell.each;
   if (each.length) rows.splice(2, 0, ["Each trial", each.map((value, trial) => `${fixed(value, 1)} and ${fixed(otherEach[trial], 1)} %`).join("; ")]);
   if (cell.buffer !== buffer) rows.push(["Buffer", `run with ${cell.buffer} BDP; the limit does not bind, so it holds up to ${cell.upTo} BDP`]);
-  if (known.instead[cell.instead]) rows.push(["Set this instead", known.instead[cell.instead]]);
+  const instead = known.instead[new Map(cell.instead).get(buffer)];
+  if (instead) rows.push(["Set this instead", instead]);
   if (cell.old) rows.push(["Old", "a kernel, modules or a wire other than those of this version made it"]);
   const list = el("dl", {}, rows.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   place.replaceChildren(title, list, el("p", { class: "small" }, "Means over the trials with 95 % confidence intervals, of harm 90 %; delay is the smoothed RTT above the base RTT. This command runs the cell again:"), command);

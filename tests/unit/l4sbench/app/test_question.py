@@ -154,6 +154,12 @@ def test_the_step_that_a_queue_has_by_itself_need_not_be_stated(step: str, meant
     assert question.column.min_qlen_step == meant
 
 
+@pytest.mark.parametrize("step", ["2", "2p", "2 packets"])
+def test_plain_words_state_a_step_in_packets(step: str) -> None:
+    question = AtlasQuestion.parse((f"dualpi2 4mbit min_qlen_step {step} 20ms",), CATALOG, COLUMNS)
+    assert question.column.min_qlen_step == 2
+
+
 @pytest.mark.parametrize("step", [None, 2])
 def test_what_is_run_is_exactly_the_cell_of_the_question(step: int | None) -> None:
     of_step = () if step is None else (f"min_qlen_step={step}p",)

@@ -52,18 +52,19 @@ def test_counts_are_of_decided_cells() -> None:
 
 def test_the_script_has_every_cell_once_and_knows_those_that_have_not_run() -> None:
     cells = [*plane(FQ), *plane(FIFO, "")]
-    data = Texts(atlas_page([MapCell(cell, instead="aqm=fq") for cell in cells], NAMES, NO_RANKING)).data
+    data = Texts(atlas_page([MapCell(cell, instead={2: "aqm=fq"}) for cell in cells], NAMES, NO_RANKING)).data
     ran, not_run = (column["cells"] for column in data["columns"])
     assert [len(ran), len(not_run)] == [8, 8]
     assert {len(cell) for cell in not_run} == {4}
     assert data["instead"] == ["aqm=fq"]
+    assert all([2, 0] in cell[9] for cell in ran)
     assert data["columns"][0]["flows"] == "Prague beside CUBIC"
 
 
 def test_nothing_of_a_table_is_html() -> None:
     hostile = replace(FQ, aqm=SCRIPT, l4s=SCRIPT)
     cell = replace(next(plane(FQ)), column=hostile, verdict=SCRIPT, made_by=SCRIPT)
-    page = atlas_page([MapCell(cell, instead=SCRIPT)], NAMES, ranking([cell]))
+    page = atlas_page([MapCell(cell, instead={2: SCRIPT})], NAMES, ranking([cell]))
     assert "<script>alert" not in page
     assert Texts(page).data["columns"][0]["aqm"] == SCRIPT
 
