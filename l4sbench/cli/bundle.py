@@ -38,6 +38,7 @@ def bundle(args: argparse.Namespace) -> int:
     """Write, verify or unpack a bundle and print the resulting path."""
     from l4sbench.app.api import find_run
     from l4sbench.app.bundling import readme_of
+    from l4sbench.cli.report import catch_up
     from l4sbench.store import bundle as bundles
 
     given = args.check or args.unpack
@@ -54,6 +55,7 @@ def bundle(args: argparse.Namespace) -> int:
         _warn_of_code(path.relative_to(run).as_posix() for path in kept)
     else:
         run = find_run(args.run, args.runs)
+        catch_up(run)
         out = args.output or Path(f"{run.parent.name}-{run.name}{bundles.SUFFIX}")
         contents = bundles.write_bundle(run, out, readme_of(run, bundles.name_of(run)))
         say(f"{len(contents.files)} files of {contents.run}")

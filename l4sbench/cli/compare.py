@@ -60,6 +60,7 @@ def compare(args: argparse.Namespace) -> int:
     from l4sbench.app import api
     from l4sbench.app.reading import refuse_other, refuse_page
     from l4sbench.app.sheets import write_comparison
+    from l4sbench.cli.report import catch_up
     from l4sbench.disk.files import write_whole
     from reports.compare.render import SUITES, as_document, as_junit, as_text
 
@@ -67,6 +68,8 @@ def compare(args: argparse.Namespace) -> int:
         refuse_other(args.junit, f'name="{SUITES}"'.encode(), "JUnit XML")
     if args.page:
         refuse_page(args.page)
+    for run in dict.fromkeys(api.find_run(one, args.runs) for one in (args.base, args.new)):
+        catch_up(run)
     found = api.compare(
         args.base,
         args.new,

@@ -108,7 +108,7 @@ def report(args: argparse.Namespace) -> int:
     _require_matching(args)
     args.run = api.find_run(args.run, args.runs)
     with reading(args.run):
-        _catch_up(args.run)
+        catch_up(args.run)
         if figures.wanted(args):
             return figures.write(args)
         if trialfiles.wanted(args):
@@ -143,8 +143,8 @@ def _require_matching(args: argparse.Namespace) -> None:
         raise InputError("--notes is for the decision table", "l4sbench report RUN --notes")
 
 
-def _catch_up(run: Path) -> None:
-    """Take in what has ended since the tables were written, and print whether the run goes on."""
+def catch_up(run: Path) -> None:
+    """Take trials that ended since into the tables of a run, and print whether the run goes on."""
     from l4sbench.app import api
     from l4sbench.store import user_of
 

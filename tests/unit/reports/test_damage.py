@@ -116,6 +116,18 @@ DAMAGES: Final[dict[str, Callable[[Path], None]]] = {
 }
 
 
+@pytest.mark.parametrize("words", [("compare", "RUN", "RUN"), ("bundle", "RUN", "-o", "OUT")])
+def test_trials_that_ended_since_count(
+    words: Sequence[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = table(run, "trials").read_bytes()
+    table(run, "trials").unlink()  # as if the tables had never been written to the end
+    places = {"RUN": str(run), "OUT": str(tmp_path / "mine.tar.gz")}
+    assert main([places.get(word, word) for word in words]) == 0
+    assert capsys.readouterr().err.count("collected 3 trials that the tables did not have") == 1
+    assert table(run, "trials").read_bytes() == before
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["trials", "flows"])
 def test_a_damaged_table_is_named_and_mended(
