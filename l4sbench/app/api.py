@@ -15,18 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from l4sbench.app.finding import RUNS, find_matrix, find_run, kept_catalog, load_matrix
 from l4sbench.app.notebook import listener, shown
 from l4sbench.app.path import path_of, require_path
 from l4sbench.app.plans import as_html
 from l4sbench.app.prepare import (
-    RUNS,
     Prepared,
     RunChoices,
     RunOptions,
-    find_matrix,
-    find_run,
-    kept_catalog,
-    load_matrix,
     prepare,
     require_possible,
     takes_choices,

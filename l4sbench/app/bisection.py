@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.app import api
-from l4sbench.app.prepare import RUNS, RunOptions, find_run, load_matrix, prepare
+from l4sbench.app.finding import RUNS, find_run, load_matrix
+from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.disk.userfiles import is_folder, short
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.store import Run

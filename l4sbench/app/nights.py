@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from l4sbench.app.prepare import RUNS, find_run
+from l4sbench.app.finding import RUNS, find_run
 from l4sbench.app.reading import reading
 from l4sbench.app.rules import find_rule
 from l4sbench.app.sheets import write_sheet

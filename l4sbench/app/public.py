@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from l4sbench.app import api
 from l4sbench.app.api import Planned, RunLike, compare, decide, load, place_of, run
-from l4sbench.app.prepare import RUNS, RunChoices, RunOptions, takes_choices
+from l4sbench.app.finding import RUNS
+from l4sbench.app.prepare import RunChoices, RunOptions, takes_choices
 
 if TYPE_CHECKING:
     from l4sbench.app.asking import AtlasAnswer

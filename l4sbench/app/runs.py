@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.finding import load_matrix
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, suggest
 from l4sbench.store import Run, user_of

@@ -153,7 +153,7 @@ def write_extending(file: Path, matrix: str) -> int:
     Raises:
         InputError: the file exists, there is no such matrix, or it is not valid.
     """
-    from l4sbench.app.prepare import find_matrix, load_matrix
+    from l4sbench.app.finding import find_matrix, load_matrix
     from l4sbench.disk.files import write_whole
     from l4sbench.disk.userfiles import is_file
     from l4sbench.matrix.model import DEFAULT_TRIALS

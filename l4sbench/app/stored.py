@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4sbench.app.finding import RUNS, find_run, load_matrix
 from l4sbench.app.notebook import shown
-from l4sbench.app.prepare import RUNS, find_run, load_matrix
 from l4sbench.app.rules import find_rule, require_rule
 from l4sbench.errors import InputError
 

@@ -232,7 +232,7 @@ def _values(parser: argparse.ArgumentParser, words: Sequence[str]) -> Iterator[s
 
 def _cells(args: argparse.Namespace, given: Sequence[str]) -> Sequence[Cell]:
     """Return the cells that a command has after the filters that are given, baselines left out."""
-    from l4sbench.app.prepare import find_run, load_matrix
+    from l4sbench.app.finding import find_run, load_matrix
 
     if "matrix" in args:
         matrix = load_matrix(args.matrix, args.catalog, quick=getattr(args, "quick", False))

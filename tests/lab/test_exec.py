@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from l4sbench.app import api
-from l4sbench.app.prepare import find_run
+from l4sbench.app.finding import find_run
 from l4sbench.testbeds.virtual.lab import Lab
 from tests.lab.udp import RECEIVE, SEND
 from tests.lab.udp import udp_l4s as compiled_example

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.prepare import load_matrix, until_decided
+from l4sbench.app.finding import load_matrix
+from l4sbench.app.prepare import until_decided
 from l4sbench.app.rules import find_rule
 from l4sbench.cli import main
 from l4sbench.disk import assets

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.prepare import RunOptions, load_matrix, prepare
+from l4sbench.app.finding import load_matrix
+from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.app.rules import find_rule
 from l4sbench.catalog import Catalog
 from l4sbench.catalog.outside import entries_with_code, keep_catalog

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.finding import load_matrix
 from l4sbench.cli import main
 from l4sbench.matrix import Matrix
 from tests.patience import PATIENCE_S, ran

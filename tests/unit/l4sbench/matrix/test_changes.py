@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from l4sbench.app.api import RunOptions
-from l4sbench.app.prepare import load_matrix, prepare
+from l4sbench.app.finding import load_matrix
+from l4sbench.app.prepare import prepare
 from l4sbench.catalog import Catalog
 from l4sbench.cli import main
 from l4sbench.errors import InputError

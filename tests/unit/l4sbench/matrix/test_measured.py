@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.prepare import RunOptions, load_matrix, prepare
+from l4sbench.app.finding import load_matrix
+from l4sbench.app.prepare import RunOptions, prepare
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError
 from l4sbench.matrix import Matrix

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pytest
 
 import l4sbench
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.finding import load_matrix
 from l4sbench.app.words import matrices
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.finding import load_matrix
 from l4sbench.facts.estimate import LocalMachine
 from l4sbench.facts.traits import CostModel, TestbedTraits
 from l4sbench.planning.cost import FILE, MOST_KINDS, CostBook, CostSums

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from l4sbench.app import api
-from l4sbench.app.prepare import load_matrix
+from l4sbench.app.finding import load_matrix
 from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError, TrialFailed
 from l4sbench.testbeds.fabric import FabricTestbed
