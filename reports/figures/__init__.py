@@ -13,11 +13,12 @@ from reports.figures.fit import Paper, fitted, width_of
 from reports.figures.gallery import chosen, figures, of_runs, the_plane
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
+from reports.figures.panels import datasets, named_panels, time_series
 from reports.figures.plane import PlaneCell, plane_map
 from reports.figures.points import goodput_against_delay, trial_dots
 from reports.figures.published import published_map, published_maps
 from reports.figures.save import FORMATS, formats, javascript, render, save, specification
-from reports.figures.series import TrialSeries, datasets, named_panels, series_of, time_series, trial_series
+from reports.figures.series import TrialSeries, series_of, trial_series
 from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import Sheet, sheets
 

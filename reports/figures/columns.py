@@ -16,7 +16,8 @@ from l4sbench.facts.factors import Owner, name_of
 from reports.colours import OKABE_ITO
 from reports.figures.fit import KEPT, LETTER_PX
 from reports.figures.ground import configured, layered, table
-from reports.figures.series import HEIGHT, queue_looks, series_of
+from reports.figures.panels import HEIGHT, queue_looks
+from reports.figures.series import series_of
 from reports.figures.sheets import value_text
 from reports.figures.style import DASHES, config, heading
 from reports.result.cells import factors_of

@@ -20,10 +20,11 @@ from reports.figures.groups import group_means
 from reports.figures.heatmaps import delay_map, difference_map, goodput_map
 from reports.figures.overlay import trials_together
 from reports.figures.packets import PacketView, sequence_numbers, sojourns
+from reports.figures.panels import time_series
 from reports.figures.plane import NAME, PlaneCell, plane_map
 from reports.figures.points import dots_subject, goodput_against_delay, trial_dots
 from reports.figures.published import published_maps
-from reports.figures.series import series_of, time_series, trial_series
+from reports.figures.series import series_of, trial_series
 from reports.figures.several import runs_beside, values_beside
 from reports.figures.sheets import column_by, sheets, slugged, usual_by
 from reports.published import compare

@@ -12,7 +12,7 @@ import polars as pl
 
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.series import HEIGHT, WIDTH, queue_looks
+from reports.figures.panels import HEIGHT, WIDTH, queue_looks
 from reports.figures.style import config, heading
 
 if TYPE_CHECKING:

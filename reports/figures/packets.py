@@ -20,10 +20,11 @@ import polars as pl
 from l4sbench.errors import InputError
 from reports.colours import OKABE_ITO
 from reports.figures.ground import configured, layered, table
-from reports.figures.series import WIDTH, TrialSeries
+from reports.figures.panels import WIDTH
 from reports.figures.style import config
 
 if TYPE_CHECKING:
+    from reports.figures.series import TrialSeries
     from reports.result.load import RunTables
 
 MOST: Final = 2000

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""One trial over time: goodput, smoothed RTT, the bottleneck's queue, marks, congestion windows, and state.
-
-The specification names its data sets and holds their rows apart, under `datasets`: a page can keep one
-specification and exchange the rows.
-"""
+"""One trial over time: goodput, smoothed RTT, the bottleneck's queue, marks, windows, and state."""
 
 from __future__ import annotations
 
@@ -14,16 +10,12 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-import altair as alt
 import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.facts.factors import COLUMN_ENDS, name_of
 from l4sbench.tables import empty
-from reports.colours import OKABE_ITO
-from reports.figures.ground import configured, layered
 from reports.figures.programs import LOGGED, of_programs
-from reports.figures.style import DASHES, Theme, config
 from reports.result.labels import Setting
 from reports.result.queues import SAMPLED, fullest, rate_changes
 
@@ -32,11 +24,6 @@ if TYPE_CHECKING:
 
 POINTS: Final = 300
 """Largest number of points per line; samples that are closer to each other are combined."""
-
-WIDTH: Final = 600
-HEIGHT: Final = 92
-
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -173,7 +160,7 @@ def series_of(tables: RunTables, trials: pl.DataFrame, points: int = POINTS) -> 
         own.join(names, on=["at", "group"], maintain_order="left").drop("group").rename({"name": "group"})
         for own in (sockets, programs)
     )
-    columns = {name for name, *_ in _MEASURES if name != _BACKLOG} | {*SAMPLED}
+    columns = (QUEUE_DELAYS.keys() - {_BACKLOG}) | {*SAMPLED}
     rates = _rates(tables, frame)
     changes = _ByTrial(rates)
     by_trial = (
@@ -429,13 +416,13 @@ def _with_differences(frame: pl.DataFrame, counters: Sequence[str]) -> pl.DataFr
 
 
 _BACKLOG: Final = "backlog_ms"
-_MEASURES: Final[tuple[tuple[str, str, str, list[int]], ...]] = (
-    ("delay_l4s_ms", "delay of the L4S queue", OKABE_ITO[0], DASHES[0]),
-    ("delay_classic_ms", "delay of the classic queue", OKABE_ITO[1], DASHES[1]),
-    ("delay_ms", "delay of the queue, as it reports", OKABE_ITO[2], DASHES[0]),
-    (_BACKLOG, "backlog at the link's rate", OKABE_ITO[7], DASHES[0]),
-)
-"""Columns with the delay of a queue; their names, colours and dashes, seen on white and on a dark page."""
+QUEUE_DELAYS: Final[Mapping[str, str]] = {
+    "delay_l4s_ms": "delay of the L4S queue",
+    "delay_classic_ms": "delay of the classic queue",
+    "delay_ms": "delay of the queue, as it reports",
+    _BACKLOG: "backlog at the link's rate",
+}
+"""Columns with the delay of a queue, and their names in legends."""
 
 
 def _rates(tables: RunTables, spans: pl.DataFrame) -> pl.DataFrame:
@@ -463,10 +450,10 @@ def _queue(queues: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     own = own.join_asof(rates, on="t_ms", by="at", check_sortedness=False)
     rate_mbps = pl.coalesce("changed_mbps", "rate_mbps")
     own = own.with_columns((pl.col("backlog_bytes") * 8 / rate_mbps / 1000).alias(_BACKLOG))
-    known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name, *_ in _MEASURES)
-    shown: dict[str, list[int]] = {name: [] for name, *_ in _MEASURES}
+    known = own.group_by("at").agg(pl.col(name).is_not_null().any() for name in QUEUE_DELAYS)
+    shown: dict[str, list[int]] = {name: [] for name in QUEUE_DELAYS}
     for at, *there in known.iter_rows():
-        says = [name for (name, *_), reported in zip(_MEASURES, there, strict=True) if reported]
+        says = [name for name, reported in zip(QUEUE_DELAYS, there, strict=True) if reported]
         for name in [name for name in says if name in {"delay_l4s_ms", "delay_classic_ms"}] or says[:1]:
             shown[name].append(at)
     frames = [
@@ -474,147 +461,9 @@ def _queue(queues: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
         .group_by("at", "bin_ms", maintain_order=True)
         .agg(pl.col(name).cast(pl.Float64).mean().alias("delay_ms"))
         .with_columns(queue=pl.lit(label))
-        for name, label, *_ in _MEASURES
+        for name, label in QUEUE_DELAYS.items()
     ]
     found = pl.concat(frames)
     return found.select(
         "at", (pl.col("bin_ms") / 1000).alias("t_s"), "queue", pl.col("delay_ms").round(3)
     ).sort("at", "queue", "t_s")
-
-
-def time_series(series: TrialSeries, theme: Theme = "light") -> alt.VConcatChart:
-    """Draw the panels over one time axis; in a browser, dragging or scrolling moves them together."""
-    groups = list(series.groups)
-    inks = {group: OKABE_ITO[place % len(OKABE_ITO)] for place, group in enumerate(groups)}
-    colours = alt.Scale(domain=groups, range=list(inks.values()))
-    dashes = alt.Scale(domain=groups, range=[DASHES[i % len(DASHES)] for i in range(len(groups))])
-
-    def of_flows(
-        field: str, title: str, *, legend: alt.Legend | None = None, last: bool = False
-    ) -> alt.Chart:
-        return _lines("flows", field, title, series, last=last).encode(
-            color=alt.Color("group:N", scale=colours, legend=legend),
-            strokeDash=alt.StrokeDash("group:N", scale=dashes, legend=legend),
-            detail="flow:N",
-        )
-
-    fair: alt.Chart = alt.Chart(alt.NamedData(name="fair"), name="fair_share")
-    fair = fair.mark_rule(strokeDash=[2, 2], strokeWidth=1).encode(
-        x=_time(series, last=False, field="from_s"),
-        x2="to_s:Q",
-        y=alt.Y("mbps:Q"),
-        tooltip=[alt.Tooltip("mbps:Q", title="fair share, Mbit/s")],
-    )
-    goodput = layered([of_flows("goodput_mbps", "goodput, Mbit/s", legend=_LEGEND), fair], WIDTH, HEIGHT)
-    panels: list[alt.Chart | alt.LayerChart] = [
-        goodput,
-        of_flows("srtt_ms", "smoothed RTT, ms"),
-        *([_queue_panel(series)] if series.queue.height else []),
-        *([of_flows("ce_percent", "CE marks, %")] if "ce_percent" not in series.flat else []),
-        of_flows("cwnd_packets", "cwnd, packets", last=not _shown_state(series)),
-        *_state_panels(series, inks),
-    ]
-    absent = ["CE marks"] if "ce_percent" in series.flat else []
-    absent += [panel.title for panel in series.panels if panel.flat]
-    nothing = f"; all the time zero: {', '.join(absent)}" if absent else ""
-    notes = [series.cell, f"means over {series.bin_ms} ms; dotted: the fair share{nothing}"]
-    title = alt.TitleParams(series.title, subtitle=notes)
-    chart: alt.VConcatChart = alt.vconcat(*panels, spacing=8, title=title)
-    zoom = alt.TopLevelSelectionParameter(
-        name="zoom",
-        select=alt.IntervalSelectionConfig(type="interval", encodings=["x"]),
-        bind="scales",
-        # names as they are now, because Altair numbers those of layers
-        views=[panel.layer[0].name if hasattr(panel, "layer") else panel.name for panel in chart.vconcat],
-    )
-    chart = chart.properties(datasets=datasets(series), params=[zoom])
-    chart = chart.resolve_scale(color="independent", strokeDash="independent")
-    return configured(chart, config(theme))
-
-
-_LEGEND: Final = alt.Legend(
-    title=None, orient="top", direction="horizontal", symbolSize=400, columns=0, offset=4, padding=0
-)
-
-
-def datasets(series: TrialSeries) -> dict[str, Rows]:
-    """Return the rows of `time_series` by the names of data sets in its specification."""
-    return {
-        "flows": series.flows.to_dicts(),
-        "queue": series.queue.to_dicts(),
-        "fair": [asdict(share) for share in series.fair],
-        **{name: panel.rows.to_dicts() for name, panel in named_panels(series).items()},
-    }
-
-
-def named_panels(series: TrialSeries) -> dict[str, StatePanel]:
-    """Return the panels of state by the names of their data sets."""
-    return {f"state{place}": panel for place, panel in enumerate(series.panels)}
-
-
-def _shown_state(series: TrialSeries) -> dict[str, StatePanel]:
-    """Return the panels of state that show anything, by the names of their data sets."""
-    return {name: panel for name, panel in named_panels(series).items() if not panel.flat}
-
-
-def _state_panels(series: TrialSeries, inks: Mapping[str, str]) -> list[alt.Chart]:
-    """Draw what congestion controls report: colours are groups, dashes the lines of a panel."""
-    charts: list[alt.Chart] = []
-    panels = _shown_state(series)
-    for name, panel in panels.items():
-        last = name == list(panels)[-1]
-        legend = _LEGEND if len(panel.lines) > 1 else None
-        looks = [DASHES[i % len(DASHES)] for i in range(len(panel.lines))]
-        dashes = alt.Scale(domain=list(panel.lines), range=looks)
-        # whose it is has to be said where not all groups have it
-        groups = [group for group in series.groups if group in panel.groups]
-        some = _LEGEND if len(groups) < len(series.groups) else None
-        scale = alt.Scale(domain=groups, range=[inks[group] for group in groups])
-        own: dict[str, Any] = {"color": alt.Color("group:N", scale=scale, legend=some), "detail": "name:N"}
-        if not panel.words:
-            chart = _lines(name, "value", panel.title, series, last=last)
-            dashed = alt.StrokeDash("line:N", scale=dashes, legend=legend)
-            charts.append(chart.encode(strokeDash=dashed, **own).properties(name=name))
-            continue
-        marks: alt.Chart = alt.Chart(alt.NamedData(name=name), name=name).mark_tick(thickness=3, height=9)
-        marks = marks.encode(
-            x=_time(series, last=last),
-            y=alt.Y("value:N", title=panel.title, axis=alt.Axis(titleX=-58), sort=None),
-            tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip("value:N", title=panel.title)],
-            **own,
-        )
-        charts.append(marks.properties(width=WIDTH, height=HEIGHT))
-    return charts
-
-
-def _time(series: TrialSeries, *, last: bool, field: str = "t_s") -> alt.X:
-    axis = alt.Axis(title="time since the trial's start, s") if last else alt.Axis(title=None, labels=False)
-    return alt.X(f"{field}:Q", scale=alt.Scale(domain=[0, series.end_s], nice=False), axis=axis)
-
-
-def _lines(data: str, field: str, title: str, series: TrialSeries, *, last: bool = False) -> alt.Chart:
-    # zero alone makes an axis of one tick, halfway up
-    upright = alt.Scale(domain=[0, 1]) if field in series.flat else alt.Scale(zero=True)
-    chart: alt.Chart = alt.Chart(alt.NamedData(name=data), name=field).mark_line(clip=True)
-    return chart.encode(
-        x=_time(series, last=last),
-        y=alt.Y(f"{field}:Q", title=title, scale=upright, axis=alt.Axis(tickCount=4, titleX=-38)),
-        tooltip=[alt.Tooltip("t_s:Q", title="s"), alt.Tooltip(f"{field}:Q", title=title)],
-    ).properties(width=WIDTH, height=HEIGHT)
-
-
-def queue_looks() -> dict[str, tuple[str, list[int]]]:
-    """Return colours and dashes of the delays of queues, by their names in legends."""
-    return {label: (colour, dash) for _, label, colour, dash in _MEASURES}
-
-
-def _queue_panel(series: TrialSeries) -> alt.Chart:
-    shown = set(series.queue["queue"].to_list())
-    looks = [look for look in _MEASURES if look[1] in shown]
-    kinds = [label for _, label, *_ in looks]
-    colours = alt.Scale(domain=kinds, range=[colour for *_, colour, _ in looks])
-    dashes = alt.Scale(domain=kinds, range=[dash for *_, dash in looks])
-    return _lines("queue", "delay_ms", "queue, ms", series).encode(
-        color=alt.Color("queue:N", scale=colours, legend=_LEGEND),
-        strokeDash=alt.StrokeDash("queue:N", scale=dashes, legend=_LEGEND),
-    )
