@@ -82,15 +82,14 @@ class Looks:
         for at, until in pairwise(self._at):
             if at < look.at:
                 continue
-            if not self._wants_more(cell, at, inputs):
-                return []
             numbers = range(at + 1, until + 1)
-            if added := [
+            added = [
                 Task(planned, number)
                 for number, digests in zip(numbers, inputs.accepted(cell, numbers), strict=True)
                 if number not in taken and reason_of(had, number, *digests).runs
-            ]:
-                return added
+            ]
+            if added:  # else they have ended already, and count in the next look, as they do in tables
+                return added if self._wants_more(cell, at, inputs) else []
         return []
 
     def add(self, tasks: Sequence[Task]) -> None:
