@@ -103,6 +103,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
     )
     # hosts that somebody uses have other settings than the kernel's own, such as a strict rp_filter
     on(hosts, "tx-l4s", "sudo sysctl net.ipv4.tcp_ecn=0 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=1")
+    on(hosts, "tx-l4s", "sudo sysctl net.ipv4.tcp_sack=0")
     untouched = state_of(hosts)
     kernel = {"name": "lab", "release": re.escape(release)}
     more = {"l4sbench_modules": {"tcp_prague": str(built)}, "l4sbench_kernel": kernel}
@@ -122,6 +123,7 @@ def test_by_hand_and_twice(hosts: NodesStatus, tmp_path: Path, monkeypatch: pyte
         assert told["ok"], told
     before = on(hosts, "rx-l4s", "ip", "route", "show")
     assert "congctl prague" in before
+    assert "= 1" in on(hosts, "tx-l4s", "sudo sysctl net.ipv4.tcp_sack")
     paused = played(folder, "pauses", hosts, "-e", "l4sbench_seconds=0.1")
     assert not any(paused.changed.values())
     reached = played(folder, "reach", hosts)

@@ -330,6 +330,36 @@ def test_a_host_that_becomes_another_node_keeps_nothing_of_the_former(tmp_path: 
     assert json.loads(printed) == ["1", "0"]
 
 
+TUNED = """\
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from system import read_text
+from tuning import restore, set_sysctls, tune, Originals
+
+tuned = {"net.ipv4.tcp_sack": "0", "net.ipv4.tcp_slow_start_after_idle": "0"}
+set_sysctls(Originals("user"), tuned)
+shown = lambda: [read_text(f"/proc/sys/{key.replace('.', '/')}") for key in tuned]
+program = {"sysctls": {}, "links": [], "routes": []}
+part = {"host_nodes": ["tx"], "networks": {}, "ports": {}}
+tune({**part, "programs": {"tx": program}}, "tx")  # the loopback interface
+kinds = ({}, {"flows": [{}]}, {"servers": [{}], "sysctls": [["net.ipv4.tcp_sack", "0"]]})
+for kind in kinds:
+    print(json.dumps([tune({**part, "programs": {"tx": {**program, **kind}}}, "tx"), shown()]))
+restore("tx")
+print(json.dumps(shown()))
+"""
+
+
+def test_settings_of_tcp_that_somebody_tuned_are_the_usual_ones_in_trials(tmp_path: Path) -> None:
+    """A new namespace has the kernel's own settings, so that nothing else changes in it."""
+    router, sender, own, after = map(json.loads, apart(TUNED, tmp_path).splitlines())
+    assert router == [[], ["0", "0"]]
+    changed = [f"sysctl net.ipv4.tcp_{name} = 1" for name in ("sack", "slow_start_after_idle")]
+    assert sender == [changed, ["1", "1"]]
+    assert own == [["sysctl net.ipv4.tcp_sack = 0"], ["0", "1"]]
+    assert after == ["0", "0"]
+
+
 TRIAL = """\
 import json, sys
 from pathlib import Path

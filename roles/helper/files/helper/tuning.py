@@ -41,6 +41,36 @@ GRO_BY_HARDWARE = "rx-gro-hw"
 MTU = 1500
 """Largest packets of a trial: limits of queues in packets are of that size (PACKET_BYTES of the catalog)."""
 
+TCP = {
+    "autocorking": "1",
+    "comp_sack_delay_ns": "1000000",
+    "comp_sack_nr": "44",
+    "dsack": "1",
+    "early_retrans": "3",
+    "frto": "2",
+    "max_reordering": "300",
+    "min_rtt_wlen": "300",
+    "min_tso_segs": "2",
+    "moderate_rcvbuf": "1",
+    "mtu_probing": "0",
+    "notsent_lowat": "4294967295",
+    "pacing_ca_ratio": "120",
+    "pacing_ss_ratio": "200",
+    "recovery": "1",
+    "reordering": "3",
+    "rto_min_us": "200000",
+    "sack": "1",
+    "shrink_window": "0",
+    "slow_start_after_idle": "1",
+    "thin_linear_timeouts": "0",
+    "timestamps": "1",
+    "tso_rtt_log": "9",
+    "tso_win_divisor": "3",
+    "window_scaling": "1",
+}
+"""Settings of TCP that Linux has by itself (net/ipv4/tcp_ipv4.c, tcp_sk_init), without those that differ by
+version. Hosts that somebody tuned have others, which are not what a cell is about."""
+
 _OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -55,7 +85,7 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     program = part["programs"][node]
     memory = Originals(node, namespace_of(part, node))
     try:
-        sysctls = dict(program["sysctls"])
+        sysctls = {**usual_tcp(program), **dict(program["sysctls"])}
         own = [port(part, node, link["network"]) for link in program["links"] if is_ipv6(link["address"])]
         first = ipv6_sysctls(own, memory, forwards=FORWARDING_6 in sysctls)
         changed = set_sysctls(memory, {**first, **sysctls})
@@ -66,6 +96,13 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     finally:
         memory.save()
     return changed
+
+
+def usual_tcp(program: Mapping[str, Any]) -> dict[str, str]:
+    """Return sysctls of a node where flows begin or end, as far as its kernel has them: `TCP`."""
+    ends = [*program.get("flows", []), *program.get("servers", [])]
+    wanted = {f"net.ipv4.tcp_{name}": value for name, value in TCP.items()} if ends else {}
+    return {key: value for key, value in wanted.items() if _shown(key) is not None}
 
 
 def is_ipv6(address: str) -> bool:
