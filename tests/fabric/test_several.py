@@ -45,7 +45,7 @@ def labs() -> Iterator[tuple[nodes.NodesStatus, ...]]:
     with ExitStack() as stack:
         first = stack.enter_context(hosts.booted(f"{NAME}-1"))
         # machines of a project have one key
-        folder = Home.of(f"{NAME}-2", None).folder
+        folder = Home.of(f"{NAME}-2").folder
         folder.mkdir(parents=True)
         for name in ("id_ecdsa", "id_ecdsa.pub"):
             shutil.copy(first.folder / name, folder / name)
@@ -56,7 +56,7 @@ def labs() -> Iterator[tuple[nodes.NodesStatus, ...]]:
 def fabric(labs: tuple[nodes.NodesStatus, ...], tmp_path: Path) -> Iterator[Place]:
     machines, ways = {}, {}
     for number, lab in enumerate(labs, start=1):
-        state = Home.of(lab.name, None).state()
+        state = Home.of(lab.name).state()
         assert state is not None
         own = machines_of(lab)
         for place_of, machine in enumerate(own.values(), start=11):

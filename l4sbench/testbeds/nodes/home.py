@@ -62,7 +62,7 @@ class Home:
     folder: Path
 
     @classmethod
-    def of(cls, name: str, cache: Path | None) -> Self:
+    def of(cls, name: str) -> Self:
         """Return the folder of the lab of this name, which need not exist.
 
         Raises:
@@ -72,7 +72,7 @@ class Home:
             raise InputError(
                 f"{name!r} is not a valid name for a lab", "use letters, digits, dots and dashes"
             )
-        return cls(Cache.open(cache).root / "nodes" / name)
+        return cls(Cache.open().root / "nodes" / name)
 
     @property
     def note(self) -> Path:

@@ -107,7 +107,6 @@ def up(
     name: str | None = None,
     memory_mb: int = MEMORY_MB,
     bastion: tuple[str, int] | None = None,
-    cache: Path | None = None,
 ) -> NodesStatus:
     """Boot a lab's nodes that do not run, and wait until ssh reaches all of them.
 
@@ -118,15 +117,14 @@ def up(
         memory_mb: Memory of one node.
         bastion: Reach the nodes through a bastion that listens on this address and port of the host; port 0
             takes any that is free.
-        cache: The cache folder; the user's own by default.
 
     Raises:
         InputError: The topology does not exist, or another lab has the name.
         TestbedError: The lab is not built, this machine lacks something, or a node does not come up.
     """
     wanted = find_topology(topology)
-    plan, home = plan_lab(wanted, bastion=bastion is not None), Home.of(name or wanted.name, cache)
-    lab = Lab.locate(cache)
+    plan, home = plan_lab(wanted, bastion=bastion is not None), Home.of(name or wanted.name)
+    lab = Lab.locate()
 
     def say(message: str, fraction: float | None = None) -> None:
         on_progress(BuildStep("nodes", message, fraction))
@@ -154,7 +152,7 @@ def up(
         else:
             _mend(state, say)
         _await(home, state, say)
-    return status(home.folder.name, cache=cache)
+    return status(home.folder.name)
 
 
 def _keep_topology(home: Home, topology: Topology) -> None:
@@ -179,7 +177,7 @@ def _mend(state: State, say: Callable[[str], None]) -> None:
             ask(str(state.run / SOCKET), f"boot {node}")
 
 
-def down(name: str, *, cache: Path | None = None) -> bool:
+def down(name: str) -> bool:
     """End a lab and remove everything of it but its keys; return True if there was anything.
 
     The next lab of this name uses the same keys.
@@ -188,20 +186,20 @@ def down(name: str, *, cache: Path | None = None) -> bool:
         InputError: No lab can have that name.
         TestbedError: The lab's keeper cannot be ended.
     """
-    home = Home.of(name, cache)
+    home = Home.of(name)
     if not home.folder.exists():
         return False
     with home.lock():
         return _remove(home)
 
 
-def status(name: str, *, cache: Path | None = None) -> NodesStatus:
+def status(name: str) -> NodesStatus:
     """Return the state of a lab; change nothing.
 
     Raises:
         InputError: No lab can have that name.
     """
-    home = Home.of(name, cache)
+    home = Home.of(name)
     state = home.state()
     if state is None:
         return NodesStatus(name=name, topology="", folder=home.folder, up=False)
@@ -226,12 +224,12 @@ def status(name: str, *, cache: Path | None = None) -> NodesStatus:
         ssh_config=home.folder / "ssh_config" if reports else None,
         bastion=state.bastion,
         nodes=nodes,
-        fresh=state.key == _key_now(state.plan, cache),
+        fresh=state.key == _key_now(state.plan),
         capacity=read_note(home.capacity_note, Capacity),
     )
 
 
-def measured(name: str, *, cache: Path | None = None) -> NodesStatus:
+def measured(name: str) -> NodesStatus:
     """Measure what a lab carries, unless that is known; the result is stored, and stated in its inventory.
 
     Call it before any trial has run on the nodes.
@@ -240,9 +238,9 @@ def measured(name: str, *, cache: Path | None = None) -> NodesStatus:
         InputError: No lab can have that name.
         TestbedError: The lab is not up, or a node did not take part.
     """
-    home = Home.of(name, cache)
+    home = Home.of(name)
     with home.lock():
-        state, now = home.state(), status(name, cache=cache)
+        state, now = home.state(), status(name)
         if now.capacity is not None:
             return now
         if state is None or now.ssh_config is None:
@@ -254,14 +252,14 @@ def measured(name: str, *, cache: Path | None = None) -> NodesStatus:
     return replace(now, capacity=capacity)
 
 
-def halt(name: str, node: str, *, cache: Path | None = None) -> None:
+def halt(name: str, node: str) -> None:
     """End one node of a lab at once, as when its power fails; `up` boots it again.
 
     Raises:
         InputError: No lab can have that name.
         TestbedError: The lab is not up, or has no such node.
     """
-    state = Home.of(name, cache).state()
+    state = Home.of(name).state()
     try:
         answer = "the lab is not up" if state is None else ask(str(state.run / SOCKET), f"halt {node}")[0]
     except OSError as error:
@@ -270,16 +268,16 @@ def halt(name: str, node: str, *, cache: Path | None = None) -> None:
         raise TestbedError(f"{node} of {name} cannot be ended: {answer}", hint="l4sbench lab status")
 
 
-def labs(cache: Path | None = None) -> tuple[NodesStatus, ...]:
+def labs() -> tuple[NodesStatus, ...]:
     """Return every lab of nodes that was started and not taken down."""
-    found = sorted((Cache.open(cache).root / "nodes").glob("*/state.json"))
-    return tuple(status(path.parent.name, cache=cache) for path in found)
+    found = sorted((Cache.open().root / "nodes").glob("*/state.json"))
+    return tuple(status(path.parent.name) for path in found)
 
 
-def _key_now(plan: LabPlan, cache: Path | None) -> str:
+def _key_now(plan: LabPlan) -> str:
     """Return the key that a lab of this plan would be started with now; "" when no lab is built."""
     try:
-        return key(plan, Lab.locate(cache))
+        return key(plan, Lab.locate())
     except TestbedError:
         return ""
 
