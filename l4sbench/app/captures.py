@@ -54,7 +54,7 @@ class StoredCaptures:
 
     def _of(self, cell: str, trial: int, read: Callable[[EndedTrial], _Found]) -> _Found:
         from collectors import BadRawError
-        from collectors.assemble import odd_file
+        from collectors.trialrows import odd_file
 
         for ended in Run.open(self.folder).ended([cell]):
             if ended.trial == trial:

@@ -19,6 +19,7 @@ import pytest
 
 from collectors import assemble
 from collectors.assemble import Collected, behind, collect
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.facts.events import Status
@@ -349,7 +350,7 @@ def test_a_raw_file_that_is_a_pipe_is_not_waited_for(name: str, captured: Load) 
             kept = path.rename(trial.raw.with_name("kept"))
             os.mkfifo(path)
             signal.alarm(300)
-            frames, problems = assemble.rows_of(trial.ended)
+            frames, problems = rows_of(trial.ended)
             assert any(f"{path.relative_to(trial.raw)} is not a regular file" in one for one in problems)
             assert set(frames["trials"]["status"]) == {"invalid"}
             kept.replace(path)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from collectors import COLLECTORS, BadRawError
-from collectors.assemble import rows_of
 from collectors.lateness import FILE, REMARKABLE, NodeLateness, read_lateness
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from l4sbench.facts.faults import FaultKind
 from l4sbench.facts.traits import MOST_LATE

@@ -17,9 +17,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from collectors.assemble import rows_of
 from collectors.packetflows import parse_packet_flows
 from collectors.packets import parse_packets
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from l4sbench.program import FlowRun
 from tests.captured import CapturedTrial

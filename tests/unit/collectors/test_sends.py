@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from collectors.assemble import rows_of
 from collectors.traffic import parse_flows, parse_intervals, parse_requests
+from collectors.trialrows import rows_of
 from tests.unit.collectors.conftest import Load
 
 

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from collectors import assemble
-from collectors.assemble import Collected, collect, rows_of
+from collectors.assemble import Collected, collect
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from l4sbench.catalog import Catalog
 from l4sbench.store import Run
@@ -55,7 +56,7 @@ def test_rows_are_those_of_each_trial_by_itself(
     half.edit("tx-l4s/flow-l4s-0.sender.json", lambda result: result.update(retransmits=2.0))
     run = stored(tmp_path / "runs", *map(captured_trial, NAMES), samples, half)
     read: list[Path] = []
-    one = assemble.rows_of
+    one = rows_of
 
     def counted(ended: Any) -> Any:
         read.append(ended.raw)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from collectors.assemble import rows_of
 from collectors.flows import read_flows
+from collectors.trialrows import rows_of
 from l4sbench.program import Readback
 from l4sbench.text.units import Duration
 from tests.unit.collectors.conftest import Load

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from collectors.assemble import rows_of
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from reports.flent import FlentFile, Origin, flent_files
 from reports.result.load import RunTables, load

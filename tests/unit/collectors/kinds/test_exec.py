@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 
 from collectors.accecn import parse_codepoints
-from collectors.assemble import rows_of
 from collectors.collector import BadRawError
 from collectors.flows import read_flows
 from collectors.kinds.exec import parse_exec, parse_qlog
 from collectors.packetflows import parse_packet_flows
 from collectors.traffic import parse_flows, parse_intervals
+from collectors.trialrows import rows_of
 from l4sbench import tables
 from l4sbench.facts.cell import Cell
 from l4sbench.facts.faults import Fault, FaultKind
