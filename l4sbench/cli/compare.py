@@ -68,11 +68,12 @@ def compare(args: argparse.Namespace) -> int:
         refuse_other(args.junit, f'name="{SUITES}"'.encode(), "JUnit XML")
     if args.page:
         refuse_page(args.page)
-    for run in dict.fromkeys(api.find_run(one, args.runs) for one in (args.base, args.new)):
+    base, new = (api.find_run(one, args.runs) for one in (args.base, args.new))
+    for run in dict.fromkeys((base, new)):
         catch_up(run)
     found = api.compare(
-        args.base,
-        args.new,
+        base,
+        new,
         *args.filters,
         rule=args.rule,
         margins=args.margins,

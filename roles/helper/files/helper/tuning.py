@@ -41,7 +41,7 @@ GRO_BY_HARDWARE = "rx-gro-hw"
 MTU = 1500
 """Largest packets of a trial: limits of queues in packets are of that size (PACKET_BYTES of the catalog)."""
 
-TCP = {
+_TCP = {
     "autocorking": "1",
     "comp_sack_delay_ns": "1000000",
     "comp_sack_nr": "44",
@@ -85,7 +85,7 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     program = part["programs"][node]
     memory = Originals(node, namespace_of(part, node))
     try:
-        sysctls = {**usual_tcp(program), **dict(program["sysctls"])}
+        sysctls = {**_usual_tcp(program), **dict(program["sysctls"])}
         own = [port(part, node, link["network"]) for link in program["links"] if is_ipv6(link["address"])]
         first = ipv6_sysctls(own, memory, forwards=FORWARDING_6 in sysctls)
         changed = set_sysctls(memory, {**first, **sysctls})
@@ -98,10 +98,11 @@ def tune(part: Mapping[str, Any], node: str) -> list[str]:
     return changed
 
 
-def usual_tcp(program: Mapping[str, Any]) -> dict[str, str]:
-    """Return sysctls of a node where flows begin or end, as far as its kernel has them: `TCP`."""
-    ends = [*program.get("flows", []), *program.get("servers", [])]
-    wanted = {f"net.ipv4.tcp_{name}": value for name, value in TCP.items()} if ends else {}
+def _usual_tcp(program: Mapping[str, Any]) -> dict[str, str]:
+    """Return sysctls of a node where flows begin or end, as far as its kernel has them: `_TCP`."""
+    if not (program.get("flows") or program.get("servers")):
+        return {}
+    wanted = {f"net.ipv4.tcp_{name}": value for name, value in _TCP.items()}
     return {key: value for key, value in wanted.items() if _shown(key) is not None}
 
 
