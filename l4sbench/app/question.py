@@ -50,7 +50,7 @@ _CHANGE_TO: Final = frozenset({"to", "use", "deploy", "enable"})
 """Words before the congestion control that is asked about."""
 
 _TO_L4S: Final = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_CHANGE_TO))}) l4s(?!\S)")
-"""A switch to L4S, which is the usual one and needs no name."""
+"""A switch to L4S, which is the usual one and needs no name; as a pair, `to=L4S`."""
 
 _RATE_UNITS: Final = {
     **{f"{of}{bit}": f"{of}bit" for of in "kmg" for bit in ("bit", "bits", "bit/s", "bits/s", "bps", "b/s")},
@@ -177,6 +177,8 @@ def stated_by(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
     found: dict[str, str] = {}
     pairs = (_pair(part, catalog) for part in parts if "=" in part)
     for key, value in (*_plain_words(plain, catalog), *pairs):
+        if key == "to" and _folded(value) == "l4s":
+            continue
         if _folded(found.setdefault(key, value)) != _folded(value):
             raise InputError(f"the question states two {_PLURALS[key]}: {found[key][:40]}, {value[:40]}")
     return found

@@ -66,6 +66,7 @@ def test_microseconds_may_be_written_with_either_sign_of_unicode(sign: str) -> N
         ("from reno", "prague against reno"),
         ("to L4S from BBRv3", "prague against bbr3"),
         ("deploy L4S", "prague against cubic"),
+        ("to=L4S against=bbr3", "prague against bbr3"),
         ("ecn=classic", "prague against cubic, ECN classic"),
         ("competitor bbr3", "prague against bbr3"),
         ("with a CUBIC competitor", "prague against cubic"),
