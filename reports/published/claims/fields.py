@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.published.claims.selections import names_asked, of_group, quotient
+from reports.published.claims.selections import KEY, of_group, parts_asked, quotient
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,14 +41,13 @@ FIELDS: Final[Mapping[str, str]] = {**_SENT, **_COUNTED, **_COUPLED, **_WAITING,
 LONG_WAIT_MS: Final = 2.0
 """Queuing delay above which an L4S queue has had a reason to mark: twice the step of DualPI2 in Linux."""
 
-_KEY: Final = ("cell", "trial")
 _CODEPOINTS: Final = ("not_ect_packets", "ect0_packets", "ect1_packets")
 
 
 def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFrame:
-    """Return a row per valid trial: `cell`, `trial` and the columns `FIELDS`, null where it has no captures.
+    """Return a row per valid trial: `cell`, `trial` and the columns `FIELDS` of parts that are `asked` for.
 
-    Null are also those that are not among `asked`. Group `all` is all flows. They are
+    They are null where a trial has no captures. Group `all` is all flows. They are
 
     - `ect1_percent`: of the packets with payload that are no repetitions, as they arrive at the queue.
     - `ect1_packets`, `marked_not_ect_packets`: counts of packets with payload, repetitions among them.
@@ -65,18 +64,14 @@ def fields(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFram
     - `recoloured_packets`: for each codepoint but CE, by how many packets more leave the queue with it than
       came with it, which nothing but a change of the field can make. Drops may hide some.
     """
-    found = tables.trials.filter(pl.col("status") == "ok").select(_KEY)
-    for names, measure in (
+    parts = (
         (_SENT, _sent),
         (_COUNTED, _counted),
         (_COUPLED, _coupled),
         (_WAITING, _waiting),
         (_CHANGED, _changed),
-    ):
-        if names_asked(names, asked):
-            found = found.join(measure(tables, group), on=_KEY, how="left")
-    missing = [pl.lit(None, pl.Float64).alias(name) for name in FIELDS if name not in found.columns]
-    return found.with_columns(missing).select(*_KEY, *FIELDS)
+    )
+    return parts_asked(parts, asked, tables, group)
 
 
 def _sent(tables: RunTables, group: str) -> pl.DataFrame:
@@ -85,7 +80,7 @@ def _sent(tables: RunTables, group: str) -> pl.DataFrame:
     return (
         tables.scan("packets")
         .filter(of_group(group))
-        .group_by(_KEY)
+        .group_by(KEY)
         .agg(
             (is_ect1.filter(~pl.col("retransmit")).mean() * 100).alias("ect1_percent"),
             is_ect1.sum().cast(pl.Float64).alias("ect1_packets"),
@@ -100,7 +95,7 @@ def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     reported = pl.when(marked > 0).then(pl.col("ace_packets").sum() / marked * 100)
     found = (
         tables.accecn.filter(of_group(group))
-        .group_by(_KEY)
+        .group_by(KEY)
         .agg(
             reported.alias("ce_counted_percent"),
             marked.alias("marked"),
@@ -115,31 +110,31 @@ def _counted(tables: RunTables, group: str) -> pl.DataFrame:
     counted = pl.col("delivered_ce_packets")
     senders = (
         tables.flows.filter(of_group(group))
-        .join(whole.select(_KEY), on=_KEY)
-        .group_by(_KEY)
+        .join(whole.select(KEY), on=KEY)
+        .group_by(KEY)
         .agg(pl.when(counted.null_count() == 0).then(counted.sum()).alias("taken"))
     )
     taken = pl.when(pl.col("marked") > 0).then(pl.col("taken") / pl.col("marked") * 100)
-    return found.join(senders, on=_KEY, how="left").select(
-        *_KEY, "ce_counted_percent", taken.alias("ce_taken_percent"), "ce_between_acks_packets"
+    return found.join(senders, on=KEY, how="left").select(
+        *KEY, "ce_counted_percent", taken.alias("ce_taken_percent"), "ce_between_acks_packets"
     )
 
 
 def _coupled(tables: RunTables, group: str) -> pl.DataFrame:
     packets, marked, lost = (pl.col(f"{name}_packets").sum() for name in ("data", "ce", "lost"))
     sides = [
-        tables.packet_flows.filter(which).group_by(_KEY).agg(quotient(signalled, packets).alias(name))
+        tables.packet_flows.filter(which).group_by(KEY).agg(quotient(signalled, packets).alias(name))
         for name, which, signalled in (
             ("own", of_group(group), marked),
             ("others", ~of_group(group), marked + lost),
         )
     ]
     factor = pl.when(pl.col("others") > 0).then(pl.col("own") / pl.col("others").sqrt())
-    return sides[0].join(sides[1], on=_KEY).select(*_KEY, factor.alias("coupling_factor"))
+    return sides[0].join(sides[1], on=KEY).select(*KEY, factor.alias("coupling_factor"))
 
 
 def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
-    flow = (*_KEY, "flow")
+    flow = (*KEY, "flow")
     waited = pl.col("ecn").is_in(["ect0", "ect1"]) & (pl.col("sojourn_ms") > LONG_WAIT_MS)
     unmarked = ~pl.col("marked").fill_null(value=False)
     runs = (
@@ -149,16 +144,16 @@ def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
         .sort(*flow, "packet")
         .collect()
     )
-    trials = runs.select(_KEY).unique()
+    trials = runs.select(KEY).unique()
     among = runs.filter("waited").with_columns(pl.col("unmarked").rle_id().over(flow).alias("run"))
     longest = (
         among.filter("unmarked")
         .group_by(*flow, "run")
         .len()
-        .group_by(_KEY)
+        .group_by(KEY)
         .agg(pl.col("len").max().cast(pl.Float64).alias("unmarked_wait_packets"))
     )
-    return trials.join(longest, on=_KEY, how="left").with_columns(
+    return trials.join(longest, on=KEY, how="left").with_columns(
         pl.col("unmarked_wait_packets").fill_null(0.0)
     )
 
@@ -166,12 +161,12 @@ def _waiting(tables: RunTables, group: str) -> pl.DataFrame:
 def _changed(tables: RunTables, group: str) -> pl.DataFrame:
     forward = tables.codepoints.filter(of_group(group) & (pl.col("direction") == "forward"))
     sides = [
-        forward.filter(pl.col("place") == place).group_by(_KEY).agg(pl.col(_CODEPOINTS).sum())
+        forward.filter(pl.col("place") == place).group_by(KEY).agg(pl.col(_CODEPOINTS).sum())
         for place in ("before", "behind")
     ]
-    both = sides[0].join(sides[1], on=_KEY, suffix="_behind")
+    both = sides[0].join(sides[1], on=KEY, suffix="_behind")
     gained = [
         (pl.col(f"{name}_behind").cast(pl.Int64) - pl.col(name).cast(pl.Int64)).clip(lower_bound=0)
         for name in _CODEPOINTS
     ]
-    return both.select(*_KEY, pl.sum_horizontal(gained).cast(pl.Float64).alias("recoloured_packets"))
+    return both.select(*KEY, pl.sum_horizontal(gained).cast(pl.Float64).alias("recoloured_packets"))

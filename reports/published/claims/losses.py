@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from reports.published.claims.selections import arrivals, names_asked
+from reports.published.claims.selections import KEY, arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from reports.result.load import RunTables
 
@@ -20,38 +20,31 @@ LOSSES: Final[Mapping[str, str]] = {
 }
 """Measures of loss events, with their names in tables."""
 
-_KEY: Final = ("cell", "trial")
 
-
-def losses(tables: RunTables, group: str, asked: Collection[str]) -> pl.DataFrame:
-    """Return a row per valid trial: `cell`, `trial` and the columns `LOSSES`, null where not asked for.
+def losses(tables: RunTables, group: str) -> pl.DataFrame:
+    """Return a row per valid trial with drops: `cell`, `trial` and the columns `LOSSES`.
 
     `synchronised_percent` is the global synchronisation ratio of RFC 7928 section 2.4: the share of a group's
     flows that lose packets in a loss event, as a mean over the events. An event begins when a packet of the
     group is dropped that belongs to no earlier event, and lasts one base RTT, as long as a sender needs to
-    react. The warm-up does not count. Group `all` is all flows. Null are trials without captures, those
-    without drops, and groups of a single flow.
+    react. The warm-up does not count. Group `all` is all flows. Null are groups of a single flow.
     """
-    found = tables.trials.filter(pl.col("status") == "ok")
-    if not names_asked(LOSSES, asked):
-        return found.select(*_KEY, *(pl.lit(None, pl.Float64).alias(name) for name in LOSSES))
     packets = arrivals(tables, group, "rtt_ms")
-    flows = packets.group_by(_KEY).agg(pl.col("flow").n_unique().alias("flows")).collect()
-    lost = packets.filter("lost").select(*_KEY, "flow", "t_ms", "rtt_ms").sort(*_KEY, "t_ms").collect()
+    flows = packets.group_by(KEY).agg(pl.col("flow").n_unique().alias("flows")).collect()
+    lost = packets.filter("lost").select(*KEY, "flow", "t_ms", "rtt_ms").sort(*KEY, "t_ms").collect()
     events = [
         (*key, len(losing))
-        for key, drops in lost.partition_by(_KEY, as_dict=True).items()
+        for key, drops in lost.partition_by(KEY, as_dict=True).items()
         for losing in _events(drops.select("flow", "t_ms").iter_rows(), drops["rtt_ms"][0])
     ]
-    schema = {name: found.schema[name] for name in _KEY} | {"losing": pl.Int64()}
+    schema = {name: lost.schema[name] for name in KEY} | {"losing": pl.Int64()}
     share = pl.when(pl.col("flows") > 1).then(pl.col("losing") / pl.col("flows") * 100)
-    each = (
+    return (
         pl.DataFrame(events, schema=schema, orient="row")
-        .join(flows, on=_KEY)
-        .group_by(_KEY)
+        .join(flows, on=KEY)
+        .group_by(KEY)
         .agg(share.mean().alias("synchronised_percent"))
     )
-    return found.select(_KEY).join(each, on=_KEY, how="left")
 
 
 def _events(drops: Iterable[tuple[str, float]], lasts_ms: float) -> Iterator[set[str]]:

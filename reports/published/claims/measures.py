@@ -14,7 +14,7 @@ from reports.published.claims.courses import COURSES, courses
 from reports.published.claims.fields import FIELDS, fields
 from reports.published.claims.losses import LOSSES, losses
 from reports.published.claims.samples import SAMPLES, samples
-from reports.published.claims.selections import names_asked, of_group, quotient
+from reports.published.claims.selections import of_group, parts_asked, quotient
 from reports.result.load import BULK, COUNTED, sum_of_known, with_means_of_others
 
 if TYPE_CHECKING:
@@ -141,24 +141,21 @@ def measures(
         .join(every, on=own)
         .join(others, on=own, how="left")
     )
-    if names_asked(COURSES, asked):
-        joined = joined.join(courses(tables, group), on=own)
-    else:
-        joined = joined.with_columns(pl.lit(None, pl.Float64).alias(name) for name in COURSES)
-    joined = joined.join(samples(tables, group, asked, windows), on=own)
-    joined = joined.join(fields(tables, group, asked), on=own)
-    joined = joined.join(bursts(tables, group, asked), on=own)
-    joined = joined.join(losses(tables, group, asked), on=own)
-    return (
-        joined.with_columns(
-            (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),
-            quotient(pl.col("mean_mbps"), pl.col("other_mean_mbps")).alias("ratio_per_flow"),
-            quotient(goodput, pl.col("other_mbps")).alias("ratio_of_sums"),
-            (pl.col("all_mbps") / pl.col("rate_mbps") * 100).alias("utilisation_percent"),
-        )
-        .select(*factors, "flows", *MEASURES)
-        .sort(own)
+    parts = ((COURSES, courses), (BURSTS, bursts), (LOSSES, losses))
+    for found in (
+        parts_asked(parts, asked, tables, group),
+        samples(tables, group, asked, windows),
+        fields(tables, group, asked),
+    ):
+        joined = joined.join(found, on=own)
+    joined = joined.with_columns(
+        (pl.col("mean_mbps") / (pl.col("rate_mbps") / pl.col("all_flows"))).alias("normalised_goodput"),
+        quotient(pl.col("mean_mbps"), pl.col("other_mean_mbps")).alias("ratio_per_flow"),
+        quotient(goodput, pl.col("other_mbps")).alias("ratio_of_sums"),
+        (pl.col("all_mbps") / pl.col("rate_mbps") * 100).alias("utilisation_percent"),
     )
+    missing = [pl.lit(None, pl.Float64).alias(name) for name in MEASURES if name not in joined.columns]
+    return joined.with_columns(missing).select(*factors, "flows", *MEASURES).sort(own)
 
 
 def _totals(flows: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from reports.published.claims.selections import names_asked, of_group, valid_trials
+from reports.published.claims.selections import FLOW, KEY, of_group, parts_asked, valid_trials
 from reports.result.connections import begun, responsiveness, slowdowns
 from reports.result.load import COUNTED
 from reports.result.stats import needed
@@ -88,9 +88,6 @@ SAMPLES: Final[Mapping[str, str]] = {
 }
 """Measures from the samples of a trial, with their names in tables."""
 
-_KEY: Final = ("cell", "trial")
-_FLOW: Final = (*_KEY, "flow")
-
 
 @dataclass(frozen=True)
 class Window:
@@ -106,10 +103,10 @@ Windows = tuple[Window, Window]
 def samples(
     tables: RunTables, group: str, asked: Collection[str], windows: Windows | None = None
 ) -> pl.DataFrame:
-    """Return a row per valid trial: `cell`, `trial` and the columns `SAMPLES`.
+    """Return a row per valid trial: `cell`, `trial` and the columns `SAMPLES` of parts that are `asked` for.
 
-    Null are the measures that are not among `asked`, those for which a trial has no samples, and those of
-    windows without `windows`. Group `all` is all flows. They are
+    Null are those for which a trial has no samples; those of windows need `windows`. Group `all` is all
+    flows. They are
 
     - `first_segments_ms`: from a flow's start until its sender had `FIRST_SEGMENTS` segments delivered, and
       the segments that it had sent again by then; between two samples both grow evenly. Means over the flows;
@@ -133,8 +130,6 @@ def samples(
     - `first_window_lost_percent`, `second_window_lost_percent`: of the packets that arrive in a window; null
       without captures.
     """
-    trials = valid_trials(tables)
-    found = trials.select(_KEY)
     parts = (
         (_FIRST, _first_segments),
         (_FAIRNESS, _fairness),
@@ -146,25 +141,22 @@ def samples(
         (_RESPONSIVENESS, _per_group(responsiveness)),
         (_SLOWDOWN, _per_group(slowdowns)),
     )
-    for names, measure in parts:
-        if names_asked(names, asked):
-            found = found.join(measure(tables, group, trials), on=_KEY, how="left")
-    for names, of_windows in ((_GOODPUTS, _windows), (_LOST, _lost)):
-        if windows and names_asked(names, asked):
-            found = found.join(of_windows(tables, group, windows), on=_KEY, how="left")
-    missing = [pl.lit(None, pl.Float64).alias(name) for name in SAMPLES if name not in found.columns]
-    return found.with_columns(missing).select(*_KEY, *SAMPLES)
+    found = parts_asked(parts, asked, tables, group, valid_trials(tables))
+    if windows is None:
+        return found
+    of_windows = parts_asked(((_GOODPUTS, _windows), (_LOST, _lost)), asked, tables, group, windows)
+    return found.join(of_windows, on=KEY)
 
 
 def _schema(trials: pl.DataFrame, names: Collection[str]) -> dict[str, pl.DataType]:
-    return {name: trials.schema[name] for name in _KEY} | dict.fromkeys(names, pl.Float64())
+    return {name: trials.schema[name] for name in KEY} | dict.fromkeys(names, pl.Float64())
 
 
 def _flows(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     """Return start, end and warm-up of the group's flows that count, in ms from the start instant."""
-    starts = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=_KEY)
+    starts = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=KEY)
     return starts.select(
-        *_FLOW,
+        *FLOW,
         "start_ms",
         (pl.col("start_ms") + pl.col("seconds") * 1000).alias("end_ms"),
         "warmup_ms",
@@ -176,10 +168,10 @@ def _sampled(tables: RunTables, side: str, flows: pl.DataFrame, *columns: str) -
     return (
         tables.scan("sockets")
         .filter(pl.col("side") == side)
-        .select(*_FLOW, "t_ms", *columns)
+        .select(*FLOW, "t_ms", *columns)
         .drop_nulls()
-        .join(flows.lazy(), on=_FLOW)
-        .sort(*_FLOW, "t_ms")
+        .join(flows.lazy(), on=FLOW)
+        .sort(*FLOW, "t_ms")
         .collect()
     )
 
@@ -188,14 +180,14 @@ def _first_segments(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.D
     flows = _flows(tables, group, trials)
     sampled = _sampled(tables, "sender", flows, "delivered_packets", "retransmits_packets")
     rows = []
-    for key, own in sampled.partition_by(_FLOW, as_dict=True).items():
+    for key, own in sampled.partition_by(FLOW, as_dict=True).items():
         start_ms = own["start_ms"][0]
         at = _reached(start_ms, own.select("t_ms", "delivered_packets", "retransmits_packets").rows())
         rows.append((*key[:2], at and at[0] - start_ms, at and at[1]))
     each = pl.DataFrame(rows, schema=_schema(trials, _FIRST), orient="row")
-    expected = flows.group_by(_KEY).agg(pl.len().alias("flows"))
+    expected = flows.group_by(KEY).agg(pl.len().alias("flows"))
     whole = pl.col("first_segments_ms").count() == pl.col("flows").first()
-    return each.join(expected, on=_KEY).group_by(_KEY).agg(pl.when(whole).then(pl.col(*_FIRST).mean()))
+    return each.join(expected, on=KEY).group_by(KEY).agg(pl.when(whole).then(pl.col(*_FIRST).mean()))
 
 
 def _reached(start_ms: float, counts: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
@@ -212,8 +204,8 @@ def _reached(start_ms: float, counts: Sequence[tuple[float, float, float]]) -> t
 def _fairness(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     sampled = _sampled(tables, "receiver", _flows(tables, group, trials), "received_bytes")
     rows: list[tuple[object, ...]] = []
-    for key, own in sampled.partition_by(_KEY, as_dict=True).items():
-        indexes = _indexes(own.partition_by(_FLOW))
+    for key, own in sampled.partition_by(KEY, as_dict=True).items():
+        indexes = _indexes(own.partition_by(FLOW))
         low = float(np.quantile(indexes, 0.05)) if indexes.size >= needed(0.95) else None
         middle = float(np.median(indexes)) if indexes.size >= needed(0.5) else None
         rows.append((*key, float(indexes.mean()) if indexes.size else None, low, middle))
@@ -249,8 +241,8 @@ def _got(flow: pl.DataFrame, edges: np.ndarray) -> np.ndarray:
 
 
 def _smoothed(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    flows = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=_KEY, how="semi")
-    return flows.group_by(_KEY).agg(pl.col("srtt_p95_ms").mean())
+    flows = tables.flows.filter(COUNTED, of_group(group)).join(trials, on=KEY, how="semi")
+    return flows.group_by(KEY).agg(pl.col("srtt_p95_ms").mean())
 
 
 def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
@@ -259,12 +251,12 @@ def _marks(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     per_s = pl.when(known.any()).then(marks.sum() / pl.col("seconds").filter(known).sum())
     each = (
         tables.intervals.filter(of_group(group) & ~pl.col("warmup"))
-        .join(trials, on=_KEY)
-        .join(tables.flows_left_out, on=_FLOW, how="anti")
-        .group_by(_FLOW)
+        .join(trials, on=KEY)
+        .join(tables.flows_left_out, on=FLOW, how="anti")
+        .group_by(FLOW)
         .agg((per_s * pl.col("srtt_ms").mean() / 1000).alias("marks_per_rtt"))
     )
-    return each.group_by(_KEY).agg(pl.col("marks_per_rtt").mean())
+    return each.group_by(KEY).agg(pl.col("marks_per_rtt").mean())
 
 
 def _alpha(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
@@ -273,33 +265,33 @@ def _alpha(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     # a socket may outlive its flow, as it sends what is left
     settled = sampled.filter(pl.col("t_ms").is_between(first_ms, pl.col("end_ms")))
     product = (pl.col("alpha") * pl.col("cwnd_packets")).mean().alias("alpha_by_window_packets")
-    each = settled.group_by(_FLOW).agg(product)
-    return each.group_by(_KEY).agg(pl.col("alpha_by_window_packets").mean())
+    each = settled.group_by(FLOW).agg(product)
+    return each.group_by(KEY).agg(pl.col("alpha_by_window_packets").mean())
 
 
 def _outage(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
     instants = pl.col("at_ms").unique().sort()
-    events = tables.events.group_by(_KEY).agg(
+    events = tables.events.group_by(KEY).agg(
         instants.get(0).alias("begin_ms"), instants.get(1, null_on_oob=True).alias("again_ms")
     )
-    flows = _flows(tables, group, trials).join(events.drop_nulls(), on=_KEY)
-    sampled = _sampled(tables, "sender", flows.select(*_FLOW, "begin_ms", "again_ms"), "retransmits_packets")
+    flows = _flows(tables, group, trials).join(events.drop_nulls(), on=KEY)
+    sampled = _sampled(tables, "sender", flows.select(*FLOW, "begin_ms", "again_ms"), "retransmits_packets")
     before = [
         pl.col("retransmits_packets").filter(pl.col("t_ms") <= pl.col(end)).last().fill_null(0)
         for end in ("again_ms", "begin_ms")
     ]
     return (
-        sampled.group_by(_FLOW)
+        sampled.group_by(FLOW)
         .agg((before[0] - before[1]).cast(pl.Float64).alias("outage_retransmits_packets"))
-        .group_by(_KEY)
+        .group_by(KEY)
         .agg(pl.col("outage_retransmits_packets").sum())
     )
 
 
 def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
-    own = begun(tables).filter(of_group(group)).join(trials, on=_KEY)
+    own = begun(tables).filter(of_group(group)).join(trials, on=KEY)
     payload, took = pl.col("payload_bytes"), pl.col("response_ms")
-    return own.group_by(_KEY).agg(
+    return own.group_by(KEY).agg(
         pl.col("handshake_ms").median().alias("handshake_p50_ms"),
         *[
             took.filter((payload > above) & (payload <= most)).median().alias(name)
@@ -311,7 +303,7 @@ def _connections(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.Data
 def _per_group(measured: Callable[[RunTables], pl.DataFrame]) -> Callable[..., pl.DataFrame]:
     def measure(tables: RunTables, group: str, trials: pl.DataFrame) -> pl.DataFrame:
         own = measured(tables).filter(of_group(group)).drop("group")
-        return trials.select(_KEY).join(own, on=_KEY)
+        return trials.select(KEY).join(own, on=KEY)
 
     return measure
 
@@ -321,21 +313,21 @@ def _windows(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
 
     An interval counts for as long as it is: what is left of a flow at its end may be a few milliseconds.
     """
-    starts = tables.flows.select(*_FLOW, "start_ms")
+    starts = tables.flows.select(*FLOW, "start_ms")
     seconds = (
         tables.intervals.filter(of_group(group))
-        .join(starts, on=_FLOW)
+        .join(starts, on=FLOW)
         .with_columns(((pl.col("start_ms") + pl.col("t_ms")) / 1000).alias("end_s"))
         .with_columns((pl.col("end_s") - pl.col("seconds")).alias("begin_s"))
         .drop_nulls("goodput_mbps")
     )
     mbps = (pl.col("goodput_mbps") * pl.col("seconds")).sum() / pl.col("seconds").sum()
-    found = tables.trials.select(_KEY)
+    found = tables.trials.select(KEY)
     for name, window in zip(("first_window_mbps", "second_window_mbps"), windows, strict=True):
         within = (pl.col("begin_s") >= window.from_s) & (pl.col("end_s") <= window.to_s)
-        each = seconds.filter(within).group_by(_FLOW).agg(mbps.alias("goodput_mbps"))
+        each = seconds.filter(within).group_by(FLOW).agg(mbps.alias("goodput_mbps"))
         found = found.join(
-            each.group_by(_KEY).agg(pl.col("goodput_mbps").sum().alias(name)), on=_KEY, how="left"
+            each.group_by(KEY).agg(pl.col("goodput_mbps").sum().alias(name)), on=KEY, how="left"
         )
     first, second = pl.col("first_window_mbps"), pl.col("second_window_mbps")
     return found.with_columns(pl.when(first > 0).then((first - second) / first * 100).alias("harm_percent"))
@@ -348,4 +340,4 @@ def _lost(tables: RunTables, group: str, windows: Windows) -> pl.DataFrame:
     for name, window in zip(_LOST, windows, strict=True):
         within = (at_s >= window.from_s) & (at_s < window.to_s)
         shares.append((pl.col("lost").filter(within).mean() * 100).alias(name))
-    return arrived.group_by(_KEY).agg(shares).collect()
+    return arrived.group_by(KEY).agg(shares).collect()

@@ -9,19 +9,32 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from reports.result.load import RunTables
 
 ALL: Final = "all"
 """The flows of every group as one group."""
 
-_KEY: Final = ("cell", "trial")
+KEY: Final = ("cell", "trial")
+FLOW: Final = (*KEY, "flow")
 
 
-def names_asked(names: Collection[str], asked: Collection[str]) -> bool:
-    """Return True if any of the names is asked for."""
-    return not set(names).isdisjoint(asked)
+def parts_asked(
+    parts: Iterable[tuple[Collection[str], Callable[..., pl.DataFrame]]],
+    asked: Collection[str],
+    tables: RunTables,
+    *of: object,
+) -> pl.DataFrame:
+    """Return a row per valid trial: `cell`, `trial`, and the measures of those parts that are asked for.
+
+    A part is names of measures, and the function of `tables` and `of` that returns them by trial.
+    """
+    found = tables.trials.filter(pl.col("status") == "ok").select(KEY)
+    for names, measure in parts:
+        if not set(names).isdisjoint(asked):
+            found = found.join(measure(tables, *of), on=KEY, how="left")
+    return found
 
 
 def of_group(group: str) -> pl.Expr:
@@ -38,7 +51,7 @@ def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:
     """Return `cell`, `trial`, these columns and `warmup_ms` of every valid trial."""
     valid = tables.trials.filter(pl.col("status") == "ok")
     warmup_s = pl.col("warmup_s") if "warmup_s" in valid.columns else pl.lit(0.0)
-    return valid.select(*_KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
+    return valid.select(*KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
 
 
 def arrivals(tables: RunTables, group: str, *of_trial: str) -> pl.LazyFrame:
@@ -48,4 +61,4 @@ def arrivals(tables: RunTables, group: str, *of_trial: str) -> pl.LazyFrame:
     """
     packets = tables.scan("packets").filter(of_group(group))
     trials = valid_trials(tables, *of_trial).lazy()
-    return packets.join(trials, on=_KEY).filter(pl.col("t_ms") >= pl.col("warmup_ms")).drop("warmup_ms")
+    return packets.join(trials, on=KEY).filter(pl.col("t_ms") >= pl.col("warmup_ms")).drop("warmup_ms")
