@@ -95,7 +95,7 @@ def _interval(of: Estimate | None) -> AtlasInterval | None:
 
 def _goodputs_mbps(tables: RunTables, group: str) -> dict[str, tuple[float, ...]]:
     """Return the goodputs of a group in the valid trials of every cell that has any, in their order."""
-    valid = tables.trials.filter(status="ok").select("cell", "trial")
+    valid = tables.valid.select("cell", "trial")
     own = tables.totals(group, "goodput_mbps").join(valid, on=["cell", "trial"]).sort("trial")
     return {cell: tuple(mbps) for cell, mbps in own.group_by("cell").agg("mbps").iter_rows()}
 

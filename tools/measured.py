@@ -35,7 +35,7 @@ def rows(
     ends = [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
     yield [*factors, "group", "trials", *ends]
     found = {group: measures(tables, group, names) for group in groups}
-    cells = tables.trials.filter(pl.col("status") == "ok").unique("cell").sort(factors, nulls_last=True)
+    cells = tables.valid.unique("cell").sort(factors, nulls_last=True)
     for cell in cells.iter_rows(named=True):
         for group, frame in found.items():
             own = frame.filter(pl.col("cell") == cell["cell"])

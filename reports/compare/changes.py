@@ -155,7 +155,7 @@ def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChan
     Raises:
         InputError: the two runs have no cell in common, or have no table `catalog`.
     """
-    counts = (_counts(base), _counts(new))
+    counts = (base.counts(), new.counts())
     if not set(counts[0]) & set(counts[1]):
         raise InputError(
             "the two runs have no cell in common", "compare runs of the same matrix, or of overlapping ones"
@@ -180,19 +180,10 @@ def changes(base: RunTables, new: RunTables, margins: Margins) -> tuple[CellChan
     return _corrected(found, margins.false_discovery_percent / 100)
 
 
-def _counts(tables: RunTables) -> dict[str, tuple[int, int]]:
-    """Count the valid trials and the others of every cell, in order."""
-    ok = pl.col("status") == "ok"
-    counted = tables.trials.group_by("cell", maintain_order=True).agg(ok.sum(), (~ok).sum().alias("out"))
-    return {cell: (valid, out) for cell, valid, out in counted.iter_rows()}
-
-
 def _values(tables: RunTables) -> dict[str, _Values]:
     """Return every cell's metrics, those of the flow groups last."""
-    groups = tables.groups.join(
-        tables.trials.filter(pl.col("status") == "ok").select("cell", "trial", "rate_mbps"),
-        on=["cell", "trial"],
-    )
+    valid = tables.valid.select("cell", "trial", "rate_mbps")
+    groups = tables.groups.join(valid, on=["cell", "trial"])
     flows, goodput = pl.col("flows"), pl.col("goodput_mbps")
     of_bulk = tables.flows.filter(BULK & COUNTED).group_by("cell", "trial")
     unknown = of_bulk.agg((goodput.null_count() > 0).alias("unknown"))

@@ -64,7 +64,7 @@ class Side:
             testbeds=tuple(tables.listed("testbed", trials)),
             labs=kernel_facts(tables, "lab"),
             sources=kernel_facts(tables, "source"),
-            trials=trials.filter(pl.col("status") == "ok").height,
+            trials=tables.valid.height,
             begun=begun(tables.folder.parent.name),
             folder=tables.folder,
             renamed=bool(tables.ids),

@@ -89,7 +89,7 @@ def delay_samples(
     about = _SOURCES[source]
     if not (tables.folder / f"{about.table}.parquet").is_file():
         return pl.DataFrame(schema={"cell": pl.String, "delay_ms": pl.Float64})
-    trials = tables.trials.filter((pl.col("status") == "ok") & pl.col("cell").is_in(cells))
+    trials = tables.valid.filter(pl.col("cell").is_in(cells))
     warmup = pl.col("warmup_s").fill_null(0.0) if "warmup_s" in trials.columns else pl.lit(0.0)
     rtts = [name for name in (f"{group}.rtt_ms", "rtt_ms") if name in trials.columns]
     base = pl.coalesce(rtts) if source == "srtt" else pl.lit(0.0)

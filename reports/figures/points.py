@@ -101,7 +101,7 @@ def _fair(sheet: Sheet, roles: Sequence[Role]) -> list[float]:
 def _trial_mbps(
     tables: RunTables, cells: Sequence[str], rule: Rule
 ) -> dict[tuple[str, Role], list[tuple[int, float]]]:
-    valid = tables.trials.filter(pl.col("cell").is_in(cells) & (pl.col("status") == "ok"))
+    valid = tables.valid.filter(pl.col("cell").is_in(cells))
     groups = tables.groups.join(valid.select("cell", "trial"), on=["cell", "trial"])
     found: dict[tuple[str, Role], list[tuple[int, float]]] = {}
     roles: tuple[tuple[Role, str], ...] = (("l4s", rule.l4s), ("classic", rule.classic))

@@ -241,8 +241,7 @@ def captured(tables: RunTables) -> pl.DataFrame:
 
 def _trials(tables: RunTables, cells: Iterable[str], groups: tuple[str, str], value: str) -> pl.DataFrame:
     """Return one row per valid trial that has both groups: `l4s.goodput`, `l4s.delay`, `l4s.sojourn` ..."""
-    ok = (pl.col("status") == "ok") & pl.col("cell").is_in(list(cells))
-    wide = tables.trials.filter(ok).select("cell", "trial")
+    wide = tables.valid.filter(pl.col("cell").is_in(list(cells))).select("cell", "trial")
     named = list(zip(("l4s", "classic"), groups, strict=True))
     for name, group in named:
         own = tables.totals(group, value).rename({"mbps": f"{name}.goodput", "delay_ms": f"{name}.delay"})

@@ -45,8 +45,7 @@ def joined(trials: pl.DataFrame) -> pl.DataFrame:
 
 def valid_trials(tables: RunTables) -> Iterator[Mapping[str, object]]:
     """Yield the valid trials, by cell and trial."""
-    trials = joined(tables.trials).sort("cell", "trial").iter_rows(named=True)
-    return (trial for trial in trials if trial["status"] == "ok")
+    return joined(tables.valid).sort("cell", "trial").iter_rows(named=True)
 
 
 def file_name(words: str, suffix: str) -> str:
@@ -171,6 +170,17 @@ class RunTables:
     programs = _table("programs")
     catalog = _table("catalog")
     verdicts = _table("verdicts")
+
+    @cached_property
+    def valid(self) -> pl.DataFrame:
+        """The valid trials: those rows of table `trials`."""
+        return self.trials.filter(pl.col("status") == "ok")
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of the valid trials and of the others of every cell, in order."""
+        ok = pl.col("status") == "ok"
+        counted = self.trials.group_by("cell", maintain_order=True).agg(ok.sum(), (~ok).sum().alias("out"))
+        return {cell: (valid, out) for cell, valid, out in counted.iter_rows()}
 
     @cached_property
     def factors(self) -> Mapping[str, FactorColumn]:

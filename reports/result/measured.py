@@ -144,12 +144,7 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
     groups = list(dict.fromkeys(group for own in factors.values() for group in groups_of(own)))
     groups.sort(key=lambda group: first.index(group) if group in first else len(first))
     labels = _labels(factors)
-    counts = {
-        cell: (valid, out)
-        for cell, valid, out in tables.trials.group_by("cell")
-        .agg((pl.col("status") == "ok").sum().alias("ok"), (pl.col("status") != "ok").sum().alias("out"))
-        .iter_rows()
-    }
+    counts = tables.counts()
     got, own, derived = _got(tables), _own(tables), _derived(tables)
     cells = [
         MeasuredCell(
@@ -178,7 +173,7 @@ def measure(tables: RunTables, first: Sequence[str] = ("l4s", "classic")) -> Mea
         modules=tuple(tables.listed("modules", tables.trials)),
         testbeds=tuple(tables.listed("testbed", tables.trials)),
         left_out=trials_left_out(tables.trials),
-        flagged=tables.listed("flags", tables.trials.filter(pl.col("status") == "ok")),
+        flagged=tables.listed("flags", tables.valid),
         fixed={
             name: setting
             for name, setting in common.items()

@@ -83,8 +83,8 @@ def only_dropped(tables: RunTables, cells: Iterable[str]) -> dict[str, OnlyDropp
     Samples of queues are many, so they are read for cells alone in which no flow got a mark.
     """
     marking = tables.catalog.filter(pl.col("kind") == "queue", pl.col("family") != _DROPS)["name"]
-    trials = tables.trials.filter(
-        pl.col("status") == "ok", pl.col("cell").is_in(list(cells)), pl.col("aqm").is_in(marking.implode())
+    trials = tables.valid.filter(
+        pl.col("cell").is_in(list(cells)), pl.col("aqm").is_in(marking.implode())
     ).select("cell", "trial")
     flows = tables.flows.join(trials, on=["cell", "trial"], how="semi").filter(pl.col("ecn") != "off")
     marks = flows.group_by("cell").agg(pl.col("delivered_ce_packets").eq(0).all(ignore_nulls=False))

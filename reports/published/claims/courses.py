@@ -86,7 +86,6 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
     never drains, both are null. Group `all` is all flows.
     """
     key = ["cell", "trial"]
-    trials = tables.trials.filter(pl.col("status") == "ok")
     flows = tables.flows.select(*key, "flow", "start_ms")
     intervals = tables.intervals if group == "all" else tables.intervals.filter(pl.col("group") == group)
     start_s = pl.col("start_ms") / 1000
@@ -112,10 +111,10 @@ def courses(tables: RunTables, group: str) -> pl.DataFrame:
     }
     parts = {name: frame.partition_by(key, as_dict=True) for name, frame in frames.items()}
     rows = []
-    for trial in trials.iter_rows(named=True):
+    for trial in tables.valid.iter_rows(named=True):
         own = {name: part.get((trial["cell"], trial["trial"])) for name, part in parts.items()}
         rows.append({name: trial[name] for name in key} | _measured(_course(trial, own)))
-    schema = {name: trials.schema[name] for name in key} | dict.fromkeys(COURSES, pl.Float64)
+    schema = {name: tables.valid.schema[name] for name in key} | dict.fromkeys(COURSES, pl.Float64)
     return pl.DataFrame(rows, schema=schema)
 
 

@@ -120,7 +120,6 @@ def measures(
     """
     own = ["cell", "trial"]
     factors = [*own, *tables.factors]
-    trials = tables.trials.filter(pl.col("status") == "ok").select(factors)
     goodput = pl.col("goodput_mbps")
     counted = goodput.filter(COUNTED)
     mine = of_group(group)
@@ -136,7 +135,8 @@ def measures(
         .agg(_known(counted.mean()).alias("other_mean_mbps"), _known(goodput.sum()).alias("other_mbps"))
     )
     joined = (
-        trials.join(_totals(all_flows.filter(mine)), on=own)
+        tables.valid.select(factors)
+        .join(_totals(all_flows.filter(mine)), on=own)
         .join(_packets(tables, mine), on=own, how="left")
         .join(every, on=own)
         .join(others, on=own, how="left")

@@ -30,7 +30,7 @@ def parts_asked(
 
     A part is names of measures, and the function of `tables` and `of` that returns them by trial.
     """
-    found = tables.trials.filter(pl.col("status") == "ok").select(KEY)
+    found = tables.valid.select(KEY)
     for names, measure in parts:
         if not set(names).isdisjoint(asked):
             found = found.join(measure(tables, *of), on=KEY, how="left")
@@ -49,9 +49,8 @@ def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:
     """Return `cell`, `trial`, these columns and `warmup_ms` of every valid trial."""
-    valid = tables.trials.filter(pl.col("status") == "ok")
-    warmup_s = pl.col("warmup_s") if "warmup_s" in valid.columns else pl.lit(0.0)
-    return valid.select(*KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
+    warmup_s = pl.col("warmup_s") if "warmup_s" in tables.valid.columns else pl.lit(0.0)
+    return tables.valid.select(*KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
 
 
 def arrivals(tables: RunTables, group: str, *of_trial: str) -> pl.LazyFrame:
