@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
@@ -33,6 +34,8 @@ from reports.result.load import OF_PROGRAMS
 from reports.result.verdicts import Decision
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import altair as alt
 
     from reports.figures.overlay import Together
@@ -143,25 +146,35 @@ def _packets(
     except InputError:  # which the figure that needs them reports
         files = ()
     view = PacketView(series, files, captures.folder, span_s)
-    drawn: tuple[tuple[str, str, Callable[[], alt.VConcatChart]], ...] = (
+    for name, about, draw in (
         (
-            f"sojourn_{rest}",
+            "sojourn",
             "sojourn of packets in the bottleneck's queue over time, with marks and drops",
             lambda: sojourns(tables, view),
         ),
         (
-            f"sequence_{rest}",
+            "sequence",
             "sequence numbers of TCP packets over time, with marks, retransmissions and drops",
             lambda: sequence_numbers(captures.sequences(series.cell, series.trial), view),
         ),
-    )
-    for name, about, draw in drawn:
-        try:
-            chart = draw()
-        except InputError as error:
-            on_skipped(f"{name}: {error}")
-        else:
-            yield Figure(name, f"{series.title}: {about}.", chart, files)
+    ):
+        yield from _drawn(f"{name}_{rest}", f"{series.title}: {about}.", draw, on_skipped, files)
+
+
+def _drawn(
+    name: str,
+    caption: str,
+    draw: Callable[[], alt.TopLevelMixin],
+    on_skipped: Callable[[str], None],
+    sources: tuple[Path, ...] = (),
+) -> Iterator[Figure]:
+    """Yield a figure, or report that the run has no data for it."""
+    try:
+        chart = draw()
+    except InputError as error:
+        on_skipped(f"{name}: {error}")
+    else:
+        yield Figure(name, caption, chart, sources)
 
 
 def _together(tables: RunTables, result: Decision | Measurements, how: Together) -> Iterator[Figure]:
@@ -304,12 +317,8 @@ def _of_sheet(
             "of single packets.",
             "sojourn": f"sojourn of the {flows} packets in the bottleneck's queue, {sheet.title}.",
         }
-        try:
-            chart = delay_distribution(tables, sheet, rule, group, kind, source)
-        except InputError as error:
-            on_skipped(f"{name}: {error}")
-            continue
-        yield Figure(name, f"{kind.upper()} of the {of_what[source]}", chart)
+        draw = partial(delay_distribution, tables, sheet, rule, group, kind, source)
+        yield from _drawn(name, f"{kind.upper()} of the {of_what[source]}", draw, on_skipped)
 
 
 def _differences(tables: RunTables, found: Sequence[Sheet], rule: Rule) -> Iterator[Figure]:
@@ -341,17 +350,12 @@ def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator
         for panel, x in ((panel, x) for panel in range(panels) for x in range(columns)):
             grid = next(s.grid for s in own if panel < len(s.grid.panels) and x < len(s.xs))
             about, at = grid.panels[panel].about, grid.columns[x].text
-            name = f"flows_{family}_{slugged(about.question, about.column, at)}"
-            try:
-                chart = flow_bars(own, panel, x)
-            except InputError as error:
-                on_skipped(f"{name}: {error}")
-                continue
-            yield Figure(
-                name,
-                f"Goodput per flow, {about}, {at}: cell means with 95 % "
-                "confidence intervals and the fair share.",
-                chart,
+            yield from _drawn(
+                f"flows_{family}_{slugged(about.question, about.column, at)}",
+                f"Goodput per flow, {about}, {at}: cell means with 95 % confidence intervals and the fair "
+                "share.",
+                partial(flow_bars, own, panel, x),
+                on_skipped,
             )
 
 
@@ -359,17 +363,12 @@ def _by(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator[F
     """Yield goodput and delay by a factor, of the sheets that have several of its values."""
     for sheet in (sheet for sheet in found if len(sheet.by) > 1):
         factor = sheet.by[0].of.factor
-        name = f"by-{slugged(factor)}_{sheet.slug}"
-        try:
-            chart = values_beside(sheet)
-        except InputError as error:
-            on_skipped(f"{name}: {error}")
-            continue
-        yield Figure(
-            name,
+        yield from _drawn(
+            f"by-{slugged(factor)}_{sheet.slug}",
             f"Goodput and delay of the L4S flows by {factor}, {sheet.title}: cell means with 95 % confidence "
             "intervals.",
-            chart,
+            partial(values_beside, sheet),
+            on_skipped,
         )
 
 
@@ -381,9 +380,9 @@ def _maps(found: Sequence[Sheet], as_published: Sequence[Sheet], rule: Rule) -> 
         caption = f"{goodput.format(sheet.title)} with 95 % confidence intervals, {limits}."
         yield Figure(f"goodput_{sheet.slug}", caption, goodput_map(sheet, rule))
         yield Figure(f"delay_{sheet.slug}", f"{delay.format(sheet.title)}.", delay_map(sheet, rule))
+    drawn = "drawn as in the PAM 2025 study"
     for part, chart in published_maps(as_published, "goodput"):
-        caption = f"{goodput.format(part.title)}, drawn as in the PAM 2025 study."
-        yield Figure(f"published-goodput_{part.slug}", caption, chart)
+        yield Figure(f"published-goodput_{part.slug}", f"{goodput.format(part.title)}, {drawn}.", chart)
     for part, chart in published_maps(as_published, "delay"):
-        caption = f"{delay.format(part.title)}, drawn as in the PAM 2025 study (colours end at 15 ms)."
+        caption = f"{delay.format(part.title)}, {drawn} (colours end at 15 ms)."
         yield Figure(f"published-delay_{part.slug}", caption, chart)
