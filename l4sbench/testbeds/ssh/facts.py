@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -46,6 +46,7 @@ _NETEM: Final = "NET_SCH_NETEM"
 _FILES: Final = {_NETEM: "sch_netem", "NF_TABLES": "nf_tables"}
 """Symbols of the kernel -> module that has it where it is not built in; Ubuntu packages some apart."""
 _WITHOUT_NETPERF: Final = f"choose a test without it ({', '.join(WITHOUT_NETPERF)})"
+_KERNELS: Final = "kernels/images lists installable kernels (l4sbench docs ssh)"
 _MEND: Final = {
     "tcpdump": "apt install tcpdump",
     "nft": "apt install nftables",
@@ -315,20 +316,27 @@ def unfit(
     found: list[Problem] = []
     for host in hosts:
         seen = facts[host.name]
+        of_nodes = {node: wanted.get(node, NodeNeeds()) for node in host.nodes}
         tools = dict.fromkeys(_EVERYWHERE, "programs")
-        if any(wanted.get(node, NodeNeeds()).traffic for node in host.nodes):
+        obstacles: list[_Obstacle] = []
+        if any(own.traffic for own in of_nodes.values()):
             tools |= dict.fromkeys(needs.traffic & {IPERF3}, "traffic")
             if "lean" in needs.traffic:
-                found += _other_machine(host, seen)
-        for node in host.nodes:
-            tools |= wanted.get(node, NodeNeeds()).tools
+                obstacles += _other_machine(seen)
+        for own in of_nodes.values():
+            tools |= own.tools
         if needs.capture and topology.capture in host.nodes:
             tools["tcpdump"] = "capture"
-        found += _host_problems(host, seen, tools)
-        found += _interface_problems(host, seen, topology, needs.families)
-        for node in host.nodes:
-            found += _node_problems(host, seen, node, wanted.get(node, NodeNeeds()))
+        obstacles += _of_host(seen, tools)
+        obstacles += _of_interfaces(host, seen, topology, needs.families)
+        for node, own in of_nodes.items():
+            obstacles += ((f"{node}: {message}", hint) for message, hint in _of_node(seen, own))
+        found += (Problem("", host.name, message, hint) for message, hint in obstacles)
     return list(dict.fromkeys(found))
+
+
+_Obstacle: TypeAlias = tuple[str, str]
+"""Something that prevents a host from running cells, and a hint."""
 
 
 def clock_off_s(shown_s: float, after_s: float, before_s: float) -> float:
@@ -336,35 +344,33 @@ def clock_off_s(shown_s: float, after_s: float, before_s: float) -> float:
     return min(shown_s - after_s, 0.0) + max(shown_s - before_s, 0.0)
 
 
-def _host_problems(host: Host, seen: HostFacts, tools: Mapping[str, str]) -> Iterator[Problem]:
+def _of_host(seen: HostFacts, tools: Mapping[str, str]) -> Iterator[_Obstacle]:
     if not seen.root:
         hint = "let its user become root without a password, or set ansible_become_password"
-        yield Problem("", host.name, "the helper does not run as root on it", hint)
+        yield "the helper does not run as root on it", hint
     for tool, purpose in sorted(tools.items()):
         if tool not in seen.tools:
             hint = _MEND.get(tool, "playbooks/prepare.yml installs it if the host has package sources")
-            yield Problem("", host.name, f"{tool} is missing ({purpose} needs it)", hint)
+            yield f"{tool} is missing ({purpose} needs it)", hint
     off_s = clock_off_s(seen.time_s, *seen.asked_s) if seen.asked_s else 0.0
     if abs(off_s) > CLOCK_S:
-        message = f"its clock is {off_s:+.0f} s off"
-        yield Problem("", host.name, message, "synchronize it by chrony or systemd-timesyncd")
+        yield f"its clock is {off_s:+.0f} s off", "synchronize it by chrony or systemd-timesyncd"
     if seen.free_mb < FREE_MB:
-        message = f"{seen.free_mb} MB are free in /var/lib"
-        yield Problem("", host.name, message, "playbooks/teardown.yml removes files of earlier trials")
+        hint = "playbooks/teardown.yml removes files of earlier trials"
+        yield f"{seen.free_mb} MB are free in /var/lib", hint
 
 
-def _other_machine(host: Host, seen: HostFacts) -> Iterator[Problem]:
-    """Yield a problem for a host that does not run what is compiled here."""
+def _other_machine(seen: HostFacts) -> Iterator[_Obstacle]:
+    """Yield an obstacle on a host that does not run what is compiled here."""
     here = platform.machine()
     if seen.machine not in {here, ""}:
         message = f"it is a machine of type {seen.machine}, and lab-traffic is compiled here, for {here}"
-        hint = "only iperf3 can send there: bulk and paced flows, without bytes, for whole seconds"
-        yield Problem("", host.name, message, hint)
+        yield message, "only iperf3 can send there: bulk and paced flows, without bytes, for whole seconds"
 
 
-def _interface_problems(
+def _of_interfaces(
     host: Host, seen: HostFacts, topology: Topology, families: Collection[Family]
-) -> Iterator[Problem]:
+) -> Iterator[_Obstacle]:
     there = {interface.mac: interface for interface in seen.interfaces}
     own = {
         str(address)
@@ -377,82 +383,67 @@ def _interface_problems(
         interface = there.get(mac)
         if interface is None:
             known = ", ".join(f"{i.name} {i.mac}" for i in seen.interfaces if not i.management)
-            message = f"no interface has the address {mac} ({network})"
-            yield Problem("", host.name, message, f"it has {known or 'none to spare'}")
+            yield f"no interface has the address {mac} ({network})", f"it has {known or 'none to spare'}"
         elif interface.management:
             message = f"{interface.name} ({network}) is used by the ssh connection or the default route"
-            yield Problem("", host.name, message, "use separate interfaces for the experiment")
+            yield message, "use separate interfaces for the experiment"
         else:
             # an interface may have got one of IPv6 by itself, and that does not matter to IPv4
             others = interface.addresses_6 if Family.IPV6 in families else ()
             for address in sorted({*interface.addresses, *others} - own):
                 message = f"{interface.name} ({network}) has the address {address} as well"
-                hint = f"remove it: ip address del {address} dev {interface.name}"
-                yield Problem("", host.name, message, hint)
+                yield message, f"remove it: ip address del {address} dev {interface.name}"
 
 
-def _node_problems(host: Host, seen: HostFacts, node: str, wanted: NodeNeeds) -> Iterator[Problem]:
+def _of_needs(seen: HostFacts, wanted: NodeNeeds) -> Iterator[_Obstacle]:
+    """Yield what kernel and iproute2 lack for catalog entries and paths."""
+    release = seen.kernel_release
     for name, needs in wanted.needs.items():
-        if needs.kernel and older(seen.kernel_release, needs.kernel):
-            message = f"{node}: {name} needs Linux {needs.kernel}, and {seen.kernel_release} is running"
-            yield Problem(
-                "", host.name, message, "kernels/images lists installable kernels (l4sbench docs ssh)"
-            )
+        if needs.kernel and older(release, needs.kernel):
+            yield f"{name} needs Linux {needs.kernel}, and {release} is running", _KERNELS
         tc = seen.tools.get("tc", "?")
         if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
-            message = f"{node}: {name} needs iproute2 {needs.iproute2}, and {tc} is installed"
             hint = "install a newer version; kernels/images/debian-backports.yml shows how"
-            yield Problem("", host.name, message, hint)
+            yield f"{name} needs iproute2 {needs.iproute2}, and {tc} is installed", hint
         if not seen.modules.keys() & set(needs.modules):
-            yield from _config(host, seen, node, name, needs.config)
-    yield from _path_problems(host, seen, node, wanted)
+            yield from _of_config(seen, name, needs.config)
+    for what in sorted(wanted.netem):
+        yield from _of_config(seen, what, (_NETEM,))
+    if "nft" in wanted.tools:
+        yield from _of_config(seen, _REWRITING, _RULES)
+
+
+def _of_node(seen: HostFacts, wanted: NodeNeeds) -> Iterator[_Obstacle]:
+    yield from _of_needs(seen, wanted)
     for cc in sorted(wanted.ccs - set(seen.ccs)):
-        message = f"{node}: the kernel has no congestion control {cc}"
-        yield Problem(
-            "", host.name, message, "playbooks/prepare.yml installs our modules (l4sbench docs ssh)"
-        )
+        hint = "playbooks/prepare.yml installs our modules (l4sbench docs ssh)"
+        yield f"the kernel has no congestion control {cc}", hint
     for module in sorted(wanted.modules - seen.modules.keys()):
-        message = f"{node}: kernel module {module} is missing"
-        yield Problem("", host.name, message, "playbooks/prepare.yml builds it by DKMS (l4sbench docs ssh)")
+        hint = "playbooks/prepare.yml builds it by DKMS (l4sbench docs ssh)"
+        yield f"kernel module {module} is missing", hint
     for module in sorted(wanted.modules & seen.modules.keys()):
         state = seen.modules[module].state
         if state.startswith("for "):
-            message = (
-                f"{node}: kernel module {module} was built {state}, and {seen.kernel_release} is running"
-            )
-            yield Problem(
-                "", host.name, message, "l4sbench_modules copies a file built for the running kernel"
-            )
+            message = f"kernel module {module} was built {state}, and {seen.kernel_release} is running"
+            yield message, "l4sbench_modules copies a file built for the running kernel"
     for kind in sorted(wanted.queues - set(seen.queues)):
-        message = f"{node}: tc does not know the queue {kind}"
         hint = f"playbooks/prepare.yml compiles q_{kind}.so, or {TC_VARIABLE} copies it (l4sbench docs ssh)"
-        yield Problem("", host.name, message, hint)
+        yield f"tc does not know the queue {kind}", hint
     if wanted.accecn and not seen.accecn:
-        message = f"{node}: the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
-        yield Problem("", host.name, message, "Linux 7.0 has it; kernels/images lists installable kernels")
+        message = f"the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
+        yield message, "Linux 7.0 has it; kernels/images lists installable kernels"
 
 
-def _path_problems(host: Host, seen: HostFacts, node: str, wanted: NodeNeeds) -> Iterator[Problem]:
-    for what in sorted(wanted.netem):
-        yield from _config(host, seen, node, what, (_NETEM,))
-    if "nft" in wanted.tools:
-        yield from _config(host, seen, node, _REWRITING, _RULES)
-
-
-def _config(host: Host, seen: HostFacts, node: str, what: str, symbols: Iterable[str]) -> Iterator[Problem]:
+def _of_config(seen: HostFacts, what: str, symbols: Iterable[str]) -> Iterator[_Obstacle]:
+    if seen.config is None:
+        return
     for symbol in symbols:
-        if seen.config is None:
-            continue
         state, file = seen.config.get(symbol), _FILES.get(symbol)
         if state not in {"y", "m"}:
-            message = f"{node}: {what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks"
-            yield Problem(
-                "", host.name, message, "kernels/images lists installable kernels (l4sbench docs ssh)"
-            )
+            yield f"{what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks", _KERNELS
         elif state == "m" and file is not None and file not in seen.modules:
-            message = f"{node}: {what} needs the module {file}, which is not installed for the kernel"
-            hint = f"Ubuntu has it in linux-modules-extra-{seen.kernel_release}"
-            yield Problem("", host.name, message, hint)
+            message = f"{what} needs the module {file}, which is not installed for the kernel"
+            yield message, f"Ubuntu has it in linux-modules-extra-{seen.kernel_release}"
 
 
 def older(version: str, than: str) -> bool:

@@ -14,7 +14,7 @@ A switch takes the place of a router. It is a host of the inventory with one var
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import Field
 
@@ -155,7 +155,7 @@ def switch_config(
     """
     refused = next(_refused(cell, topology, catalog, switch), None)
     if refused is not None:
-        raise InputError([refused])
+        raise InputError([Problem("", cell.id, *refused)])
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
     kind = queue.tc(cell.aqm_params, at)[0]
@@ -191,66 +191,68 @@ def unsuitable(
 ) -> list[Problem]:
     """Return why switches cannot run these cells; what is the same for several cells once."""
     switches = tuple(switches)
-    found: dict[tuple[str, str | None], list[str]] = {}
+    found: dict[_Refusal, list[str]] = {}
     for cell in cells if switches else ():
         for switch in switches:
-            for one in _refused(cell, catalog.topology(cell.topology), catalog, switch):
-                found.setdefault((one.message, one.hint), []).append(one.path)
+            for refusal in _refused(cell, catalog.topology(cell.topology), catalog, switch):
+                found.setdefault(refusal, []).append(cell.id)
     return [
-        Problem(where, paths[0] + (f" and {len(paths) - 1} more" if paths[1:] else ""), message, hint)
-        for (message, hint), paths in found.items()
+        Problem(where, own[0] + (f" and {len(own) - 1} more" if own[1:] else ""), message, hint)
+        for (message, hint), own in found.items()
     ]
 
 
-def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -> Iterator[Problem]:
+_Refusal: TypeAlias = tuple[str, str | None]
+"""Something that a switch cannot do, and a hint."""
+
+
+def _refused(cell: Cell, topology: Topology, catalog: Catalog, switch: Switch) -> Iterator[_Refusal]:
     """Yield what a cell asks for that the program on the switch cannot do."""
     queue = catalog.queue(cell.aqm)
     at = Bottleneck(cell.rate, cell.rtt, cell.buffer_bdp)
-    program = switch_programs().get(queue.tc(cell.aqm_params, at)[0])
+    offered = switch_programs()
+    program = offered.get(queue.tc(cell.aqm_params, at)[0])
     if program is None:
-        offered = switch_programs()
         message = f"there is no program for switches with the queue {cell.aqm}"
-        yield Problem("", cell.id, message, f"choose from {', '.join(offered)}")
+        yield message, f"choose from {', '.join(offered)}"
         return
     if cell.family is not Family.IPV4:
         message = f"the program on a switch is for IPv4 only, not for {cell.family.words}"
-        yield Problem("", cell.id, message, "write family: ipv4")
+        yield message, "write family: ipv4"
     if cell.events:
-        yield Problem("", cell.id, "a switch keeps its rate for a whole trial, and this cell has events")
+        yield "a switch keeps its rate for a whole trial, and this cell has events", None
     if cell.capture != "off" and topology.capture == switch.node:
         message = f"capture: {cell.capture} would keep packets at {switch.node}, which is a switch"
-        yield Problem("", cell.id, message, "write capture: off, or use a router")
+        yield message, "write capture: off, or use a router"
     if cell.reverse_rate is not None and switch.node in {port.node for port in topology.reverse_ports}:
         message = f"path.reverse_rate would shape a second port of {switch.node}, which is a switch"
-        yield Problem("", cell.id, message, "leave it out, or use a router")
+        yield message, "leave it out, or use a router"
     yield from _refused_values(cell, queue, at, program)
 
 
-def _refused_values(cell: Cell, queue: Queue, at: Bottleneck, program: SwitchProgram) -> Iterator[Problem]:
+def _refused_values(cell: Cell, queue: Queue, at: Bottleneck, program: SwitchProgram) -> Iterator[_Refusal]:
     """Yield values of the queue's parameters that the program on the switch cannot have."""
     values = queue.effective(cell.aqm_params, at)
     for name, constant in program.constants.items():
         if values[name] != constant:
             message = f"{name} of the switch's program is {constant}, not {values[name]}"
-            hint = "leave it out, or compile the program with another one by hand"
-            yield Problem("", cell.id, message, hint)
+            yield message, "leave it out, or compile the program with another one by hand"
     for name in sorted(cell.aqm_params.keys() & set(program.lacks)):
-        yield Problem("", cell.id, f"the switch's program has no {name}", "leave it out")
+        yield f"the switch's program has no {name}", "leave it out"
     if values[program.rate] != cell.rate:
         message = f"{program.rate} of a switch is its link's rate, {cell.rate}, not {values[program.rate]}"
-        yield Problem("", cell.id, message, f"leave {program.rate} out")
+        yield message, f"leave {program.rate} out"
     taken = {name: plain_value(values[name]) for name in program.takes}
     for name, one in program.takes.items():
         if not one.minimum <= taken[name] <= one.maximum:
-            message = f"{name} of a switch is from {one.minimum} to {one.maximum}, not {values[name]}"
-            yield Problem("", cell.id, message)
+            yield f"{name} of a switch is from {one.minimum} to {one.maximum}, not {values[name]}", None
     limit = queue.limit_bytes(cell.aqm_params, at)
     sizes = program.queue_cells(limit, taken)
     if min(sizes) < program.packet_cells:
         message = f"a queue of a switch would have {min(sizes)} cells of {program.cell_bytes} bytes"
-        yield Problem("", cell.id, f"{message}, less than a packet", f"a packet takes {program.packet_cells}")
+        yield f"{message}, less than a packet", f"a packet takes {program.packet_cells}"
     elif max(sizes) > program.most_cells:
-        yield Problem("", cell.id, f"a buffer of {limit} bytes is too large for a switch")
+        yield f"a buffer of {limit} bytes is too large for a switch", None
 
 
 def _routes(
