@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 from l4sbench.disk import assets
 from l4sbench.errors import InputError, Problem
 from l4sbench.facts.traits import Identity, Needs, Stage, Stages
-from l4sbench.testbeds.ssh.facts import (
-    HostFacts,
-    NodeNeeds,
-    asked_of,
-    identity,
-    node_needs,
-    unfit,
-)
+from l4sbench.testbeds.ssh.facts import HostFacts, NodeNeeds, asked_of, identity, node_needs
+from l4sbench.testbeds.ssh.fitness import unfit
 from l4sbench.testbeds.ssh.images import Image, load_images
 from l4sbench.testbeds.ssh.installs import installs, possible_installs
 from l4sbench.testbeds.ssh.inventory import read_inventory

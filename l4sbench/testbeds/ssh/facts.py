@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Facts about hosts, and every problem that prevents them from running a matrix. Pure."""
+"""Facts that hosts report, and what cells need of the hosts of each node. Pure."""
 
 from __future__ import annotations
 
-import platform
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from l4sbench.catalog import Queue
 from l4sbench.disk import assets
-from l4sbench.errors import Problem, TestbedError
-from l4sbench.facts.traits import Identity, Needs
+from l4sbench.errors import TestbedError
+from l4sbench.facts.traits import Identity
 from l4sbench.program.netem import pauses_hosts
 from l4sbench.program.rewriting import rewrites
 from l4sbench.program.wires import pausing
-from l4sbench.testbeds.ssh.layout import EVERY_NODE, TC_VARIABLE
-from l4sbench.traffic.family import Family
-from l4sbench.traffic.flent import WITHOUT_NETPERF
+from l4sbench.testbeds.ssh.layout import EVERY_NODE
 from l4sbench.traffic.send import NO_TOOLS
-from l4sbench.traffic.tools import IPERF3
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,24 +32,14 @@ if TYPE_CHECKING:
     from l4sbench.topology import Topology
     from l4sbench.traffic.send import HostTools
 
-CLOCK_S: Final = 60.0
-"""Largest accepted error of a host's clock. It dates raw files and logs; no step depends on it."""
 FREE_MB: Final = 100
-_EVERYWHERE: Final = ("ip", "tc", "ss", "ethtool")
-_REWRITING: Final = "path.ecn"
-_RULES: Final = ("NF_TABLES", "NF_TABLES_INET")
-_NETEM: Final = "NET_SCH_NETEM"
-_FILES: Final = {_NETEM: "sch_netem", "NF_TABLES": "nf_tables"}
+"""Least room that a host needs for files of trials."""
+REWRITING: Final = "path.ecn"
+"""Name of the factor for which a path needs nft, and the kernel `RULES`."""
+RULES: Final = ("NF_TABLES", "NF_TABLES_INET")
+NETEM: Final = "NET_SCH_NETEM"
+FILES: Final = {NETEM: "sch_netem", "NF_TABLES": "nf_tables"}
 """Symbols of the kernel -> module that has it where it is not built in; Ubuntu packages some apart."""
-_WITHOUT_NETPERF: Final = f"choose a test without it ({', '.join(WITHOUT_NETPERF)})"
-_KERNELS: Final = "kernels/images lists installable kernels (l4sbench docs ssh)"
-_MEND: Final = {
-    "tcpdump": "apt install tcpdump",
-    "nft": "apt install nftables",
-    "netperf": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
-    "netserver": f"{_WITHOUT_NETPERF}, or install netperf (Debian: non-free) on the hosts",
-}
-
 
 Word = Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """A text of a host: of one line, and of a length that messages and patterns have room for."""
@@ -176,7 +162,7 @@ def _delaying(cell: Cell) -> tuple[object, ...]:
 def _add_path(found: Mapping[str, NodeNeeds], cell: Cell, place: Topology) -> None:
     """Add what the nodes of a path need to make it as the cell states."""
     for port in place.data_ports if rewrites(cell) else ():
-        found[port.node].tools["nft"] = _REWRITING
+        found[port.node].tools["nft"] = REWRITING
     for node, what in _netem_on(cell, place):
         found[node].netem.add(what)
 
@@ -258,8 +244,8 @@ def asked_of(catalog: Catalog) -> dict[str, list[str]]:
     own = {entry.module.source for entry in entries if entry.module is not None and entry.module.source}
     symbols = {symbol for entry in entries for symbol in entry.needs.config}
     return {
-        "config": sorted(symbols | {_NETEM, *_RULES}),
-        "modules": sorted(modules | {*_FILES.values()}),
+        "config": sorted(symbols | {NETEM, *RULES}),
+        "modules": sorted(modules | {*FILES.values()}),
         "ccs": sorted(ccs),
         "queues": sorted({kind for source in own for kind in tc_parts(source)}),
     }
@@ -305,145 +291,9 @@ def identity(
     )
 
 
-def unfit(
-    hosts: Sequence[Host],
-    facts: Mapping[str, HostFacts],
-    topology: Topology,
-    wanted: Mapping[str, NodeNeeds],
-    needs: Needs,
-) -> list[Problem]:
-    """Return every problem that prevents these hosts from running cells with these needs."""
-    found: list[Problem] = []
-    for host in hosts:
-        seen = facts[host.name]
-        of_nodes = {node: wanted.get(node, NodeNeeds()) for node in host.nodes}
-        tools = dict.fromkeys(_EVERYWHERE, "programs")
-        obstacles: list[_Obstacle] = []
-        if any(own.traffic for own in of_nodes.values()):
-            tools |= dict.fromkeys(needs.traffic & {IPERF3}, "traffic")
-            if "lean" in needs.traffic:
-                obstacles += _other_machine(seen)
-        for own in of_nodes.values():
-            tools |= own.tools
-        if needs.capture and topology.capture in host.nodes:
-            tools["tcpdump"] = "capture"
-        obstacles += _of_host(seen, tools)
-        obstacles += _of_interfaces(host, seen, topology, needs.families)
-        for node, own in of_nodes.items():
-            obstacles += ((f"{node}: {message}", hint) for message, hint in _of_node(seen, own))
-        found += (Problem("", host.name, message, hint) for message, hint in obstacles)
-    return list(dict.fromkeys(found))
-
-
-_Obstacle: TypeAlias = tuple[str, str]
-"""Something that prevents a host from running cells, and a hint."""
-
-
 def clock_off_s(shown_s: float, after_s: float, before_s: float) -> float:
     """Return how far a clock was off that showed an instant between two of this machine's."""
     return min(shown_s - after_s, 0.0) + max(shown_s - before_s, 0.0)
-
-
-def _of_host(seen: HostFacts, tools: Mapping[str, str]) -> Iterator[_Obstacle]:
-    if not seen.root:
-        hint = "let its user become root without a password, or set ansible_become_password"
-        yield "the helper does not run as root on it", hint
-    for tool, purpose in sorted(tools.items()):
-        if tool not in seen.tools:
-            hint = _MEND.get(tool, "playbooks/prepare.yml installs it if the host has package sources")
-            yield f"{tool} is missing ({purpose} needs it)", hint
-    off_s = clock_off_s(seen.time_s, *seen.asked_s) if seen.asked_s else 0.0
-    if abs(off_s) > CLOCK_S:
-        yield f"its clock is {off_s:+.0f} s off", "synchronize it by chrony or systemd-timesyncd"
-    if seen.free_mb < FREE_MB:
-        hint = "playbooks/teardown.yml removes files of earlier trials"
-        yield f"{seen.free_mb} MB are free in /var/lib", hint
-
-
-def _other_machine(seen: HostFacts) -> Iterator[_Obstacle]:
-    """Yield an obstacle on a host that does not run what is compiled here."""
-    here = platform.machine()
-    if seen.machine not in {here, ""}:
-        message = f"it is a machine of type {seen.machine}, and lab-traffic is compiled here, for {here}"
-        yield message, "only iperf3 can send there: bulk and paced flows, without bytes, for whole seconds"
-
-
-def _of_interfaces(
-    host: Host, seen: HostFacts, topology: Topology, families: Collection[Family]
-) -> Iterator[_Obstacle]:
-    there = {interface.mac: interface for interface in seen.interfaces}
-    own = {
-        str(address)
-        for family in Family
-        for node in topology.of_family(family).nodes
-        if node.name in host.nodes
-        for address in node.addresses
-    }
-    for network, mac in host.ports.items():
-        interface = there.get(mac)
-        if interface is None:
-            known = ", ".join(f"{i.name} {i.mac}" for i in seen.interfaces if not i.management)
-            yield f"no interface has the address {mac} ({network})", f"it has {known or 'none to spare'}"
-        elif interface.management:
-            message = f"{interface.name} ({network}) is used by the ssh connection or the default route"
-            yield message, "use separate interfaces for the experiment"
-        else:
-            # an interface may have got one of IPv6 by itself, and that does not matter to IPv4
-            others = interface.addresses_6 if Family.IPV6 in families else ()
-            for address in sorted({*interface.addresses, *others} - own):
-                message = f"{interface.name} ({network}) has the address {address} as well"
-                yield message, f"remove it: ip address del {address} dev {interface.name}"
-
-
-def _of_needs(seen: HostFacts, wanted: NodeNeeds) -> Iterator[_Obstacle]:
-    """Yield what kernel and iproute2 lack for catalog entries and paths."""
-    release = seen.kernel_release
-    for name, needs in wanted.needs.items():
-        if needs.kernel and older(release, needs.kernel):
-            yield f"{name} needs Linux {needs.kernel}, and {release} is running", _KERNELS
-        tc = seen.tools.get("tc", "?")
-        if needs.iproute2 and tc != "?" and older(tc, needs.iproute2):
-            hint = "install a newer version; kernels/images/debian-backports.yml shows how"
-            yield f"{name} needs iproute2 {needs.iproute2}, and {tc} is installed", hint
-        if not seen.modules.keys() & set(needs.modules):
-            yield from _of_config(seen, name, needs.config)
-    for what in sorted(wanted.netem):
-        yield from _of_config(seen, what, (_NETEM,))
-    if "nft" in wanted.tools:
-        yield from _of_config(seen, _REWRITING, _RULES)
-
-
-def _of_node(seen: HostFacts, wanted: NodeNeeds) -> Iterator[_Obstacle]:
-    yield from _of_needs(seen, wanted)
-    for cc in sorted(wanted.ccs - set(seen.ccs)):
-        hint = "playbooks/prepare.yml installs our modules (l4sbench docs ssh)"
-        yield f"the kernel has no congestion control {cc}", hint
-    for module in sorted(wanted.modules - seen.modules.keys()):
-        hint = "playbooks/prepare.yml builds it by DKMS (l4sbench docs ssh)"
-        yield f"kernel module {module} is missing", hint
-    for module in sorted(wanted.modules & seen.modules.keys()):
-        state = seen.modules[module].state
-        if state.startswith("for "):
-            message = f"kernel module {module} was built {state}, and {seen.kernel_release} is running"
-            yield message, "l4sbench_modules copies a file built for the running kernel"
-    for kind in sorted(wanted.queues - set(seen.queues)):
-        hint = f"playbooks/prepare.yml compiles q_{kind}.so, or {TC_VARIABLE} copies it (l4sbench docs ssh)"
-        yield f"tc does not know the queue {kind}", hint
-    if wanted.accecn and not seen.accecn:
-        message = f"the kernel has no AccECN, which {', '.join(sorted(wanted.accecn))} negotiates"
-        yield message, "Linux 7.0 has it; kernels/images lists installable kernels"
-
-
-def _of_config(seen: HostFacts, what: str, symbols: Iterable[str]) -> Iterator[_Obstacle]:
-    if seen.config is None:
-        return
-    for symbol in symbols:
-        state, file = seen.config.get(symbol), _FILES.get(symbol)
-        if state not in {"y", "m"}:
-            yield f"{what} needs CONFIG_{symbol}, which {seen.kernel_release} lacks", _KERNELS
-        elif state == "m" and file is not None and file not in seen.modules:
-            message = f"{what} needs the module {file}, which is not installed for the kernel"
-            yield message, f"Ubuntu has it in linux-modules-extra-{seen.kernel_release}"
 
 
 def older(version: str, than: str) -> bool:

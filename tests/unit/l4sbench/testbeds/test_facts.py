@@ -23,8 +23,8 @@ from l4sbench.testbeds.ssh.facts import (
     node_needs,
     older,
     read_facts,
-    unfit,
 )
+from l4sbench.testbeds.ssh.fitness import unfit
 from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import topology
 from l4sbench.traffic.family import Family
