@@ -59,7 +59,7 @@ def _drawn(atlas: Atlas, random_: random.Random, rate: _Limits, rtt: _Limits) ->
     """Yield questions within the plane without end."""
     columns = sorted(atlas.columns, key=str)
     while True:
-        place = Rate(round(rate.draw(random_) * 1e6)), Duration(round(rtt.draw(random_) * 1e6))
+        place = Rate.of_mbps(rate.draw(random_)), Duration.of_ms(rtt.draw(random_))
         question = AtlasQuestion(*place, _Limits(0.5, 8).draw(random_), random_.choice(columns))
         if atlas.covers(question):
             yield question

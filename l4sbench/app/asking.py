@@ -289,7 +289,7 @@ class Atlas:
         """Return what to set instead, by the buffers of the plane for which a row holds."""
         if row.verdict in (NOT_RUN, OK):
             return {}
-        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6))
+        place = Rate.of_mbps(row.rate_mbps), Duration.of_ms(row.rtt_ms)
         sizes = filter(row.holds_at, self._buffers)
         found = {size: self._instead(AtlasQuestion(*place, size, row.column)) for size in sizes}
         return {size: str(instead) for size, instead in found.items() if instead is not None}

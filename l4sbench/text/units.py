@@ -86,6 +86,11 @@ class Rate:
         return self.bits_per_s / 1e6
 
     @classmethod
+    def of_mbps(cls, mbps: float) -> Self:
+        """Return the rate of that many megabits per second, a whole number of bits."""
+        return cls(round(mbps * 1e6))
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """Read `100mbit`. Raise BadValueError if it is not valid."""
         return cls(_parse("rate", text))
@@ -120,6 +125,11 @@ class Duration:
     def us(self) -> float:
         """Microseconds."""
         return self.ns / 1e3
+
+    @classmethod
+    def of_ms(cls, ms: float) -> Self:
+        """Return the duration of that many milliseconds, a whole number of nanoseconds."""
+        return cls(round(ms * 1e6))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -324,14 +334,6 @@ _GUESSES: dict[str, dict[str, str]] = {
     "percent": dict.fromkeys(("percent", "pct"), "%"),
     "per_packet": dict.fromkeys(("/p", "/pkt", "/pkts", "/packets"), "/packet"),
 }
-_OF_ZERO: Final[Mapping[str, str]] = {
-    "rate": "bit",
-    "duration": "s",
-    "size": "B",
-    "packets": "p",
-    "percent": "%",
-    "per_packet": "/packet",
-}
 
 
 def _unit_hint(kind: str, number: str, written: str) -> str:
@@ -355,9 +357,9 @@ def _blank_hint(kind: str, text: str) -> str | None:
 def _format(kind: str, base: int) -> str:
     units = UNITS[kind]
     names = _CANONICAL[kind]
-    unit = next((name for name in names if base >= units[name]), names[0] if base == 0 else names[-1])
     if base == 0:
-        unit = _OF_ZERO[kind]
+        return "0s" if kind == "duration" else f"0{names[-1]}"
+    unit = next((name for name in names if base >= units[name]), names[-1])
     whole, rest = divmod(base, units[unit])
     if not rest:
         return f"{whole}{unit}"

@@ -151,8 +151,8 @@ def _data(columns: Mapping[AtlasColumn, Sequence[MapCell]], names: AtlasNames) -
     places = {text: place for place, text in enumerate(instead)}
     rates, rtts = _values(one.cell.rate_mbps for one in cells), _values(one.cell.rtt_ms for one in cells)
     return {
-        "rates": [[mbps, str(Rate(round(mbps * 1e6)))] for mbps in rates],
-        "rtts": [[ms, str(Duration(round(ms * 1e6)))] for ms in rtts],
+        "rates": [[mbps, str(Rate.of_mbps(mbps))] for mbps in rates],
+        "rtts": [[ms, str(Duration.of_ms(ms))] for ms in rtts],
         "buffers": _values(one.cell.buffer_bdp for one in cells),
         "verdicts": {word.value: GLYPHS[word] for word in Word},
         "instead": instead,

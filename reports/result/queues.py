@@ -65,8 +65,8 @@ def limit(factors: Mapping[str, Setting], catalog: Catalog) -> Packets | Size | 
     queue = catalog.queues.get(str(factors["aqm"].value))
     if queue is None or not {"rate_mbps", "rtt_ms", BUFFER} <= set(factors):
         return None
-    rate = Rate(round(factors["rate_mbps"].amount * 1e6))
-    at = Bottleneck(rate, Duration(round(factors["rtt_ms"].amount * 1e6)), factors[BUFFER].amount)
+    rate, rtt = Rate.of_mbps(factors["rate_mbps"].amount), Duration.of_ms(factors["rtt_ms"].amount)
+    at = Bottleneck(rate, rtt, factors[BUFFER].amount)
     name = f"aqm.{queue.buffer}"
     if name in factors:  # a word
         return queue.limit({queue.buffer: OWN}, at)

@@ -76,7 +76,7 @@ def test_what_to_set_instead_is_that_of_the_buffer_shown(visit: Open, page_file:
     held = [row for row in atlas.cells if row.verdict == "l4s-starved" and row.holds_at(2 * row.buffer_bdp)]
 
     def advice(row: AtlasCell, size: float) -> str:
-        place = Rate(round(row.rate_mbps * 1e6)), Duration(round(row.rtt_ms * 1e6))
+        place = Rate.of_mbps(row.rate_mbps), Duration.of_ms(row.rtt_ms)
         return str(atlas.answer(AtlasQuestion(*place, size, row.column)).instead)
 
     sizes = {row: (row.buffer_bdp, row.buffer_to_bdp) for row in held}

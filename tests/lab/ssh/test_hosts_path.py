@@ -193,7 +193,7 @@ def test_the_delay_of_a_path_of_its_own_is_measured(hosts: NodesStatus, tmp_path
     (rtt_ms,) = trials["rtt_ms"]
     assert trials["path.delay"].to_list() == ["own"]
     assert 0.01 < rtt_ms < 40
-    assert f"the path's own round-trip time is {Duration(round(rtt_ms * 1e6))}" in said
+    assert f"the path's own round-trip time is {Duration.of_ms(rtt_ms)}" in said
     seen = pl.read_parquet(ended.path / "tables" / "hosts.parquet").filter(pl.col("kind") == "rtt")
     assert seen["node"].to_list() == ["tx-l4s"]
     assert "netem" not in on(hosts, "delay", "tc qdisc")
