@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs
-from l4sbench.cli.terminal import Styled, answer, as_command, as_table, ask, say
+from l4sbench.cli.terminal import Styled, answer, answer_table, as_command, ask, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _show_ranking(atlas: Atlas, words: list[str]) -> int:
         }
         for one in found.ranked
     ]
-    for line in as_table(rows, right=frozenset()):
-        answer(line)
+    answer_table(rows)
     answer("")
     answer(
         f"percent of a fair share, means [95 % confidence intervals] over {found.cells} cells of each pair, "
@@ -184,10 +183,7 @@ def _show_neighbours(found: AtlasAnswer) -> None:
     if found.old:
         answer("some of these cells are old: another kernel, other modules or another wire made them")
     answer("")
-    for line in as_table(
-        list(map(_row, found.neighbours)), right=frozenset({"rate", "rtt", "buffer", "trials"})
-    ):
-        answer(line)
+    answer_table(list(map(_row, found.neighbours)), right=frozenset({"rate", "rtt", "buffer", "trials"}))
     answer("")
     answer(
         "% of the link's rate, and smoothed RTT minus base RTT: means over trials [95 % confidence interval]"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
-from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, ask, say, warn
+from l4sbench.cli.terminal import answer, answer_json, answer_table, as_path, ask, say, warn
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def clean(args: argparse.Namespace) -> int:
     if not found:
         answer("nothing to remove")
         return 0
-    answer("\n".join(as_table(_rows(found), right=frozenset({"size"}))))
+    answer_table(_rows(found), right=frozenset({"size"}))
     total = f"{counted(len(found), 'thing')}, {_size(sum(one.size_bytes for one in found))}"
     if any(one.kind == "lab" for one in found):
         say(

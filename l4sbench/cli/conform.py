@@ -14,10 +14,10 @@ from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_lab, 
 from l4sbench.cli.terminal import (
     answer,
     answer_json,
+    answer_table,
     as_blocks,
     as_command,
     as_path,
-    as_table,
     is_terminal,
     say,
     warn,
@@ -172,8 +172,7 @@ def _show(found: Conformance, args: argparse.Namespace) -> None:
             for line in block:
                 answer(line)
     else:
-        for line in as_table(rows):
-            answer(line)
+        answer_table(rows)
     answer()
     for line in (*render.summary(found), *render.notes(found)):
         answer(line)

@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from l4sbench.cli.options import Subparsers, add_command
-from l4sbench.cli.terminal import answer, as_table, is_terminal
+from l4sbench.cli.terminal import answer, answer_table, is_terminal
 
 _WIDTH: Final = 100
 
@@ -40,8 +40,7 @@ def docs(args: argparse.Namespace) -> int:
     from l4sbench.app.pages import page, pages
 
     if args.page is None:
-        for line in as_table([{"page": name, "title": title} for name, title in pages().items()]):
-            answer(line)
+        answer_table([{"page": name, "title": title} for name, title in pages().items()])
         return 0
     text = page(args.page, args.section)
     if not is_terminal(sys.stdout):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, count
-from l4sbench.cli.terminal import Styled, answer, answer_json, as_table, say
+from l4sbench.cli.terminal import Styled, answer, answer_json, answer_table, say
 from l4sbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def _pauses(args: argparse.Namespace) -> int:
         answer_json({host: pauses.as_values() for host, pauses in found.items()})
         return 0
     rows = [_row(host, pauses) for host, pauses in found.items()]
-    for line in as_table(rows, right=frozenset(rows[0]) - {"host"}):
-        answer(line)
+    answer_table(rows, right=frozenset(rows[0]) - {"host"})
     return 0
 
 

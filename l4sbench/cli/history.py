@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from l4sbench.cli.options import Subparsers, add_command, add_runs, count
-from l4sbench.cli.terminal import answer, as_path, as_table, say
+from l4sbench.cli.terminal import answer_table, as_path, say
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -55,7 +55,6 @@ def history(args: argparse.Namespace) -> int:
         }
         for place, night in enumerate(found.nights)
     ]
-    for line in as_table(rows, right=frozenset({"trials", "worse"})):
-        answer(line)
+    answer_table(rows, right=frozenset({"trials", "worse"}))
     say(f"page: {as_path(write_history(found, home, args.output))}")
     return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_filters, add_runs, count, lab_name
-from l4sbench.cli.terminal import answer, answer_json, as_path, as_table, say
+from l4sbench.cli.terminal import answer, answer_json, answer_table, as_path, say
 from l4sbench.errors import L4sbenchError
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def list_labs(args: argparse.Namespace) -> int:
         }
         for lab in found
     ]
-    for line in as_table(rows):
-        answer(line)
+    answer_table(rows)
     return 0
 
 

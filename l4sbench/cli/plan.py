@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_matrix, add_run_choices, run_options
-from l4sbench.cli.terminal import OneByOne, answer, answer_json, as_table, kernels_text, say, warn
+from l4sbench.cli.terminal import OneByOne, answer, answer_json, answer_table, kernels_text, say, warn
 from l4sbench.text.wording import as_duration, counted
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def _plan(args: argparse.Namespace) -> int:
         return 0
     _print_head(planned.plan)
     if args.cells:
-        for line in as_table([cell_of(cell) for cell in planned.plan.asked]):
-            answer(line)
+        answer_table([cell_of(cell) for cell in planned.plan.asked])
     else:
         _print_rows(planned.plan)
     _print_baselines(planned.plan, every=args.cells)
@@ -179,8 +178,7 @@ def _print_lines(text: str) -> None:
 def _print_rows(plan: Plan) -> None:
     from l4sbench.app.plans import MOST_ROWS, more_rows, row_of
 
-    for line in as_table([row_of(row) for row in plan.rows[:MOST_ROWS]], right=frozenset({"cells"})):
-        answer(line)
+    answer_table([row_of(row) for row in plan.rows[:MOST_ROWS]], right=frozenset({"cells"}))
     if more := more_rows(plan):
         answer(f"... and {more} more rows; --cells and --json show everything")
 
@@ -201,8 +199,8 @@ def _print_baselines(plan: Plan, *, every: bool) -> None:
     for kind, cells in found.items():
         trials = reasons(Counter(trial.reason for planned in cells for trial in planned.trials))
         answer(f"baselines, {kind}: {counted(len(cells), 'cell')}, {trials}")
-        for line in as_table([cell_of(planned) for planned in cells]) if every else ():
-            answer(line)
+        if every:
+            answer_table([cell_of(planned) for planned in cells])
 
 
 def _more(forecast: Forecast, planned: Planned) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_command, add_subcommands, count
-from l4sbench.cli.terminal import answer, answer_json, as_command, as_path, as_table, say, warn
+from l4sbench.cli.terminal import answer, answer_json, answer_table, as_command, as_path, say, warn
 from l4sbench.errors import InputError, TestbedError
 from l4sbench.text.wording import as_duration
 
@@ -230,7 +230,7 @@ def plan(args: argparse.Namespace) -> int:
     places = ", ".join(replace(spec, site=site).at_sites)
     place = "a site with enough free resources" if site == "auto" else places
     answer(f"slice {spec.name} at {place}, {spec.hours} h, {len(spec.nets)} networks of {spec.nets[0].nic}")
-    answer("\n".join(as_table(machines)))
+    answer_table(machines)
     answer(f"kernel: {choice_of(spec)}")
     for text in warnings(spec, facts):
         warn(text)
@@ -355,7 +355,7 @@ def status(args: argparse.Namespace) -> int:
         }
         for one in found.machines
     ]
-    answer("\n".join(as_table(rows)))
+    answer_table(rows)
     for notice in found.notices:
         warn(notice)
     return 0

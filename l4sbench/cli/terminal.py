@@ -130,6 +130,14 @@ def as_table(rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = fr
     ]
 
 
+def answer_table(
+    rows: Sequence[Mapping[str, object]], *, right: frozenset[str] = frozenset(), indent: str = ""
+) -> None:
+    """Print rows as `as_table` has them."""
+    for line in as_table(rows, right=right):
+        answer(f"{indent}{line}")
+
+
 _LEAST: Final = 50
 """Columns that a text needs beside others; with fewer it goes below them."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.cli.options import Subparsers, add_catalog, add_command, add_runs
-from l4sbench.cli.terminal import Styled, answer, answer_json, as_blocks, as_path, as_table, is_terminal
+from l4sbench.cli.terminal import Styled, answer, answer_json, answer_table, as_blocks, as_path, is_terminal
 from l4sbench.errors import InputError, suggest
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def list_all(args: argparse.Namespace) -> int:
     elif is_terminal(sys.stdout):
         _print_rows(rows, shutil.get_terminal_size().columns)
     else:  # a line per row, for grep
-        for line in as_table(rows, right=_NUMBERS):
-            answer(line)
+        answer_table(rows, right=_NUMBERS)
     return 0
 
 
@@ -199,8 +198,7 @@ def _print(word: Term) -> None:
     if word.params:
         answer()
         answer("  parameters")
-        for line in as_table([_param(param) for param in word.params]):
-            answer(f"  {line}")
+        answer_table([_param(param) for param in word.params], indent="  ")
 
 
 def _param(param: Description) -> Mapping[str, object]:
