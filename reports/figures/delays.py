@@ -89,11 +89,9 @@ def delay_samples(
     about = _SOURCES[source]
     if not (tables.folder / f"{about.table}.parquet").is_file():
         return pl.DataFrame(schema={"cell": pl.String, "delay_ms": pl.Float64})
-    trials = tables.valid.filter(pl.col("cell").is_in(cells))
-    warmup = pl.col("warmup_s").fill_null(0.0) if "warmup_s" in trials.columns else pl.lit(0.0)
-    rtts = [name for name in (f"{group}.rtt_ms", "rtt_ms") if name in trials.columns]
+    rtts = [name for name in (f"{group}.rtt_ms", "rtt_ms") if name in tables.valid.columns]
     base = pl.coalesce(rtts) if source == "srtt" else pl.lit(0.0)
-    known = trials.select("cell", "trial", (warmup * 1000).alias("warmup_ms"), base.alias("base_ms"))
+    known = tables.warmups(base.alias("base_ms")).filter(pl.col("cell").is_in(cells))
     end_ms = (pl.col("start_ms") + pl.col("seconds") * 1000).alias("end_ms")
     flows = tables.flows.filter(COUNTED).select("cell", "trial", "flow", "start_ms", end_ms)
     rows = tables.scan(about.table).filter((pl.col("group") == group) & pl.col(about.value).is_not_null())

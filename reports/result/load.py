@@ -176,6 +176,11 @@ class RunTables:
         """The valid trials: those rows of table `trials`."""
         return self.trials.filter(pl.col("status") == "ok")
 
+    def warmups(self, *columns: str | pl.Expr) -> pl.DataFrame:
+        """Return `cell`, `trial`, these columns and `warmup_ms` of every valid trial."""
+        warmup_s = pl.col("warmup_s").fill_null(0.0) if "warmup_s" in self.valid.columns else pl.lit(0.0)
+        return self.valid.select("cell", "trial", *columns, (warmup_s * 1000).alias("warmup_ms"))
+
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of the valid trials and of the others of every cell, in order."""
         ok = pl.col("status") == "ok"

@@ -206,19 +206,14 @@ def _variations(tables: RunTables, windows: pl.DataFrame) -> Iterator[tuple[obje
 def _windows(tables: RunTables) -> pl.DataFrame:
     """Return from the end of a flow's warm-up until its end, of the flows that count."""
     flows = tables.flows.filter(COUNTED).select("cell", "trial", "flow", "start_ms", "seconds")
-    warmup = tables.trials.select("cell", "trial", _or_zero(tables.trials, "warmup_s").alias("warmup_s"))
     begin = pl.col("start_ms").fill_null(0.0)
-    return flows.join(warmup, on=["cell", "trial"]).select(
+    return flows.join(tables.warmups(), on=["cell", "trial"]).select(
         "cell",
         "trial",
         "flow",
-        (begin + pl.col("warmup_s") * 1000).alias("from_ms"),
+        (begin + pl.col("warmup_ms")).alias("from_ms"),
         (begin + pl.col("seconds") * 1000).alias("to_ms"),
     )
-
-
-def _or_zero(frame: pl.DataFrame, name: str) -> pl.Expr:
-    return pl.col(name).fill_null(0.0) if name in frame.columns else pl.lit(0.0)
 
 
 def _variation_column(bin_ms: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from reports.published.claims.selections import FLOW, KEY, of_group, parts_asked, valid_trials
+from reports.published.claims.selections import FLOW, KEY, of_group, parts_asked
 from reports.result.connections import begun, responsiveness, slowdowns
 from reports.result.load import COUNTED
 from reports.result.stats import needed
@@ -141,7 +141,7 @@ def samples(
         (_RESPONSIVENESS, _per_group(responsiveness)),
         (_SLOWDOWN, _per_group(slowdowns)),
     )
-    found = parts_asked(parts, asked, tables, group, valid_trials(tables))
+    found = parts_asked(parts, asked, tables, group, tables.warmups())
     if windows is None:
         return found
     of_windows = parts_asked(((_GOODPUTS, _windows), (_LOST, _lost)), asked, tables, group, windows)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Parts that measures share: those asked for, a group's rows, valid trials, packets that arrive, ratios."""
+"""Parts that measures share: those asked for, a group's rows, packets that arrive, ratios."""
 
 from __future__ import annotations
 
@@ -47,17 +47,11 @@ def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     return pl.when((whole > 0) | (part > 0)).then(part / whole)
 
 
-def valid_trials(tables: RunTables, *columns: str) -> pl.DataFrame:
-    """Return `cell`, `trial`, these columns and `warmup_ms` of every valid trial."""
-    warmup_s = pl.col("warmup_s") if "warmup_s" in tables.valid.columns else pl.lit(0.0)
-    return tables.valid.select(*KEY, *columns, (warmup_s.fill_null(0.0) * 1000).alias("warmup_ms"))
-
-
 def arrivals(tables: RunTables, group: str, *of_trial: str) -> pl.LazyFrame:
     """Return the packets of a group that arrive after the warm-up of valid trials.
 
     The columns are those of table `packets`, and those of table `trials` that are named.
     """
     packets = tables.scan("packets").filter(of_group(group))
-    trials = valid_trials(tables, *of_trial).lazy()
+    trials = tables.warmups(*of_trial).lazy()
     return packets.join(trials, on=KEY).filter(pl.col("t_ms") >= pl.col("warmup_ms")).drop("warmup_ms")
