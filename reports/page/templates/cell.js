@@ -149,7 +149,7 @@ function groupsOf(trial) {
 /** Percent of the link's rate that the L4S group got in a trial; null when it does not count. */
 function shareOf(cell, trial) {
   const own = groupsOf(trial).find((group) => group.group === data().groups[0]);
-  const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
+  const rate = rateOf(cell);
   return trial.status === "ok" && typeof own?.goodput_mbps === "number" && rate ? (own.goodput_mbps / rate) * 100 : null;
 }
 
@@ -171,18 +171,14 @@ function trialTable(cell, trials, chosen) {
   const numbers = GROUP_NUMBERS.filter(([name]) => any(name));
   const compared = Boolean(cell.entry);
   const remarks = trials.some((trial) => trial.reasons || trial.flags);
-  const top = el("tr", {}, el("th", { scope: "col" }, "Trial"), el("th", { scope: "col" }, "Status"),
-    compared ? el("th", { scope: "col", class: "n" }, "% of rate") : null,
-    el("th", { scope: "col", class: "n" }, "used %"),
-    el("th", { scope: "col" }, "Group"),
-    numbers.map(([, words]) => el("th", { scope: "col", class: "n" }, words)), el("th", { scope: "col" }, "ECN"),
-    remarks ? el("th", { scope: "col" }, "Remarks") : null);
+  const heads = [["Trial"], ["Status"], ...(compared ? [["% of rate", "n"]] : []), ["used %", "n"], ["Group"],
+    ...numbers.map(([, words]) => [words, "n"]), ["ECN"], ...(remarks ? [["Remarks"]] : [])];
   /* one line per flow group: side by side, two groups are wider than a page */
   const bodies = trials.map((trial) => {
     const own = new Map(groupsOf(trial).map((group) => [group.group, group]));
     const shown = groups.filter((group) => own.has(group));
     const all = { rowspan: Math.max(1, shown.length) };
-    const rate = cell.factors.rate_mbps ?? data().fixed.rate_mbps;
+    const rate = rateOf(cell);
     const sum = [...own.values()].reduce((total, group) => total + (group.goodput_mbps ?? 0), 0);
     return el("tbody", { "aria-current": trial === chosen ? "true" : null }, (shown.length ? shown : [null]).map((group, at) => el("tr", {},
       at ? null : [
@@ -197,7 +193,7 @@ function trialTable(cell, trials, chosen) {
   });
   const about = named(data().group_columns, chosen.groups[0] ?? []);
   return el("div", {}, el("h3", {}, "Trials"),
-    scrolling("Trials of this cell", el("table", { class: "plain trials" }, el("thead", {}, top), bodies)),
+    scrolling("Trials of this cell", el("table", { class: "plain trials" }, headOf(heads), bodies)),
     el("p", { class: "quiet" }, `Trial ${chosen.trial}: seed ${chosen.seed}, ${chosen.testbed ? `on testbed ${chosen.testbed}` : "testbed not known"}, traffic from ${TOOLS[chosen.traffic] ?? chosen.traffic ?? "an unknown tool"}`
       + `${about.flows > 1 ? `, ${about.flows} flows of ${nameOf(cell, about.group)}` : ""}`
       + `${chosen.skew_ms === null ? "" : `, nodes began within ${chosen.skew_ms} ms`}, raw files in `, rawFiles(cell, chosen)));
@@ -283,8 +279,7 @@ function kernels(trial, hosts) {
   if (!rows.length) return el("p", {}, `Kernels: ${trial.kernels ?? "not known"}; modules: ${trial.modules ?? "none"}`);
   return el("div", {}, el("h4", {}, "Kernels, modules, and queues as read back"),
     scrolling("Kernels, modules and queues", el("table", { class: "plain hosts" },
-      el("thead", {}, el("tr", {}, ["Node", "Kernel", "Modules (srcversion)", "Queues"].map((text) => el("th", { scope: "col" }, text)))),
-      el("tbody", {}, rows))));
+      headOf([["Node"], ["Kernel"], ["Modules (srcversion)"], ["Queues"]]), el("tbody", {}, rows))));
 }
 
 function factorList(cell) {

@@ -113,10 +113,9 @@ function numbersOf(panels) {
       if (!sums.has(row[line])) sums.set(row[line], Array.from({ length: parts }, () => []));
       sums.get(row[line])[Math.min(parts - 1, Math.max(0, Math.floor((row.t_s / end) * parts)))].push(row[value]);
     }
-    const heads = Array.from({ length: parts }, (_, part) => el("th", { scope: "col", class: "n" }, `${fixed((end / parts) * part)} s`));
+    const heads = [["from"], ...Array.from({ length: parts }, (_, part) => [`${fixed((end / parts) * part)} s`, "n"])];
     const lines = [...sums].sort(([a], [b]) => rank(a.replace(/-[0-9]+( .*)?$/, "")) - rank(b.replace(/-[0-9]+( .*)?$/, "")));
-    return scrolling(words, el("table", { class: "plain" }, el("caption", {}, words),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "from"), heads)),
+    return scrolling(words, el("table", { class: "plain" }, el("caption", {}, words), headOf(heads),
       el("tbody", {}, lines.map(([name, means]) => el("tr", {}, el("th", { scope: "row" }, name),
         means.map((values) => el("td", { class: "n" }, typical(values))))))));
   });
