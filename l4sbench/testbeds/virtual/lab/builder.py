@@ -33,6 +33,7 @@ from l4sbench.testbeds.virtual.lab.lab import (
     LabRecord,
     ModuleRecord,
     read_record,
+    read_records,
     record_key,
 )
 from l4sbench.testbeds.virtual.lab.linuxmodules import LinuxModules, build_linux_modules
@@ -182,17 +183,15 @@ def remove_lab(name: str, *, keep_tree: bool = False, cache: Path | None = None)
     if name == DEFAULT_LAB:
         raise TestbedError("the default lab stays", "l4sbench clean removes what no lab needs")
     with home.lock(lambda _: None, _LOCK_S):
-        records = {path: read_record(home, path.stem) for path in home.records()}
-        own = {path: record for path, record in records.items() if record and record.name == name}
+        records = read_records(home)
+        own = {path: record for path, record in records.items() if record.name == name}
         tree = kept_tree(home, name)
         if not own and not tree.exists():
-            others = sorted({record.name for record in records.values() if record} - {DEFAULT_LAB})
+            others = sorted({record.name for record in records.values()} - {DEFAULT_LAB})
             raise TestbedError(
                 f"there is no lab {name}", f"choose from {', '.join(others)}" if others else None
             )
-        theirs = frozenset[str]().union(
-            *(record.parts() for path, record in records.items() if record and path not in own)
-        )
+        theirs = frozenset[str]().union(*(records[path].parts() for path in records.keys() - own.keys()))
         parts = frozenset[str]().union(*(record.parts() for record in own.values())) - theirs
         shared = {"userland", "tools"}
         if any(f"kernel/{kernel}" in parts for kernel in running_kernels(cache)):
@@ -214,13 +213,10 @@ def _require_source(cache: Cache, options: BuildOptions) -> None:
     """Refuse to build a lab whose kernel is the user's own from another source without being asked to."""
     if options.name == DEFAULT_LAB or options.own_kernel:
         return
-    for path in cache.records():
-        record = read_record(cache, path.stem)
-        if record is not None and record.name == options.name:
-            if record.own_kernel:
-                message = f"the lab {options.name} has a kernel of your own, whose source is not named"
-                raise TestbedError(message, f"{record.command}, or remove it: {_REMOVE} {options.name}")
-            return
+    record = next((one for one in read_records(cache).values() if one.name == options.name), None)
+    if record is not None and record.own_kernel:
+        message = f"the lab {options.name} has a kernel of your own, whose source is not named"
+        raise TestbedError(message, f"{record.command}, or remove it: {_REMOVE} {options.name}")
 
 
 def with_modules(
@@ -457,10 +453,7 @@ def _prune(cache: Cache) -> None:
         seen[name] = seen.get(name, 0) + 1
         if seen[name] > (_KEPT_OF_NAME if name else _KEPT_RECORDS):
             path.unlink()
-    used = set[str]()
-    for path in cache.records():
-        record = read_record(cache, path.stem)
-        used |= record.parts() if record is not None else set()
+    used = set[str]().union(*(record.parts() for record in read_records(cache).values()))
     newest = sources.cached(cache)
     if newest is not None:
         used.add(f"source/{newest.digest}")

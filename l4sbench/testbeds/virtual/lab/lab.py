@@ -141,8 +141,8 @@ class Lab:
             raise TestbedError(f"{_called(name)} is incomplete: {gone} is gone", hint=record.command)
         wanted = frozenset(needs)
         if lab.lacks(wanted):
-            found = ((path, read_record(home, path.stem)) for path in home.records())
-            fitting = (r for path, r in found if r and path.stem == record_key(inputs, r.built_in, name))
+            found = read_records(home).items()
+            fitting = (r for path, r in found if path.stem == record_key(inputs, r.built_in, name))
             others = (cls._from_record(home, other) for other in fitting)
             return next((one for one in others if not one.gone and not one.lacks(wanted)), lab)
         return lab
@@ -225,9 +225,8 @@ def labs(cache: Path | None = None, kernels: Path | None = None) -> tuple[NamedL
     """Return the labs in the cache by name, the default one first; of each the newest build."""
     home = Cache.open(cache)
     found: dict[str, NamedLab] = {}
-    for path in home.records():
-        record = read_record(home, path.stem)
-        if record is None or record.name in found:
+    for path, record in read_records(home).items():
+        if record.name in found:
             continue
         try:
             Lab.locate(cache, kernels, name=record.name)
@@ -251,13 +250,19 @@ def read_record(cache: Cache, key: str) -> LabRecord | None:
     return read_note(cache.record(key), LabRecord)
 
 
+def read_records(cache: Cache) -> dict[Path, LabRecord]:
+    """Return the records of finished builds that can be read, with their files, the newest first."""
+    found = ((path, read_record(cache, path.stem)) for path in cache.records())
+    return {path: record for path, record in found if record is not None}
+
+
 def _called(name: str) -> str:
     return "the lab" if name == DEFAULT_LAB else f"the lab {name}"
 
 
 def _why_missing(cache: Cache, inputs: Inputs, wanted: str) -> tuple[str, str]:
     """Return why there is no lab of that name for the current sources, and the command that builds it."""
-    records = [record for path in cache.records() if (record := read_record(cache, path.stem)) is not None]
+    records = read_records(cache).values()
     record = next((record for record in records if record.name == wanted), None)
     if record is None and wanted == DEFAULT_LAB:
         return "the lab is not built", HINT

@@ -10,7 +10,7 @@ from l4sbench.disk.files import remove_tree
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
-from l4sbench.testbeds.virtual.lab.lab import LabRecord, read_record, record_key
+from l4sbench.testbeds.virtual.lab.lab import read_records, record_key
 from l4sbench.testbeds.virtual.lab.status import PartStatus, status
 
 KEPT_KINDS = ("node-userland",)
@@ -40,13 +40,9 @@ def unused_parts(cache: Path | None = None, kernels: Path | None = None) -> tupl
 
 def _needed(home: Cache, inputs: Inputs) -> frozenset[str]:
     """Return the parts of all labs of the current sources."""
-    records = ((path.stem, read_record(home, path.stem)) for path in home.records())
-    current = (record.parts() for key, record in records if record and _is_current(key, record, inputs))
+    found = read_records(home).items()
+    current = (r.parts() for path, r in found if path.stem == record_key(inputs, r.built_in, r.name))
     return frozenset().union(*current)
-
-
-def _is_current(key: str, record: LabRecord, inputs: Inputs) -> bool:
-    return key == record_key(inputs, record.built_in, record.name)
 
 
 def guests_run(cache: Path | None = None) -> bool:
@@ -81,9 +77,8 @@ def remove_parts(parts: Iterable[PartStatus], cache: Path | None = None, kernels
     with home.lock(lambda _: None, 0.0):
         gone = [part for part in unused_parts(cache, kernels) if part.path in wanted]
         names = {f"{part.kind}/{part.path.name}" for part in gone}
-        for path in home.records():
-            record = read_record(home, path.stem)
-            if record is not None and not names.isdisjoint(record.parts()):
+        for path, record in read_records(home).items():
+            if not names.isdisjoint(record.parts()):
                 path.unlink()
         for part in gone:
             remove_tree(part.path)
