@@ -10,7 +10,6 @@ from l4sbench.testbeds.virtual.lab.builder import (
     BuildOptions,
     BuildStep,
     build,
-    remove_lab,
     with_built_modules,
     with_modules,
 )
@@ -24,6 +23,7 @@ from l4sbench.testbeds.virtual.lab.lab import (
     NamedLab,
     labs,
 )
+from l4sbench.testbeds.virtual.lab.pruning import remove_lab
 from l4sbench.testbeds.virtual.lab.status import LabStatus, PartStatus, status
 
 __all__ = [

@@ -5,17 +5,16 @@
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from l4sbench.disk.files import remove_tree, write_whole
+from l4sbench.disk.files import write_whole
 from l4sbench.errors import TestbedError
 from l4sbench.facts.factors import DEFAULT_LAB
 from l4sbench.testbeds.virtual.lab import source as sources
 from l4sbench.testbeds.virtual.lab.aptsources import Archive, debian_archives, read_sources
-from l4sbench.testbeds.virtual.lab.cache import PARTS, Cache
+from l4sbench.testbeds.virtual.lab.cache import Cache
 from l4sbench.testbeds.virtual.lab.doctor import build_checks, require
 from l4sbench.testbeds.virtual.lab.inputs import Inputs
 from l4sbench.testbeds.virtual.lab.kepttree import kept_tree
@@ -27,7 +26,6 @@ from l4sbench.testbeds.virtual.lab.kernel import (
     kernel_digest,
 )
 from l4sbench.testbeds.virtual.lab.lab import (
-    BEFORE_KEY,
     HINT,
     Lab,
     LabRecord,
@@ -45,19 +43,12 @@ from l4sbench.testbeds.virtual.lab.programs import (
     build_tools,
     find_module,
 )
-from l4sbench.testbeds.virtual.lab.pruning import guests_run, running_kernels
+from l4sbench.testbeds.virtual.lab.pruning import LOCK_S, prune
 from l4sbench.testbeds.virtual.lab.rootfs import compose_rootfs, first_boot
 from l4sbench.testbeds.virtual.lab.source import Say, Source
-from l4sbench.testbeds.virtual.lab.status import disk_bytes
 from l4sbench.testbeds.virtual.lab.userland import Userland, build_userland, cached_userland, find_userland
 
-_LOCK_S = 3600.0
-_KEPT_RECORDS = 8
-_KEPT_OF_NAME = 2
-"""Records of a named lab: that of its newest kernel, and of one with further options built in."""
 _REMOVE = "l4sbench lab remove"
-_KEPT_S = 7 * 24 * 3600
-"""Parts that no kept record names are removed after a week, as a run may still be using them."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +143,7 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
     def on_wait(message: str) -> None:
         on_progress(BuildStep("check", message))
 
-    with cache.lock(on_wait, _LOCK_S) as lost:
+    with cache.lock(on_wait, LOCK_S) as lost:
         if lost is not None:
             on_progress(BuildStep("check", f"an earlier build did not finish: {lost}; cleaning up"))
         cache.clean()
@@ -163,50 +154,10 @@ def build(options: BuildOptions, on_progress: Callable[[BuildStep], None] = lamb
             path = cache.record(record_key(inputs, record.built_in, record.name))
             path.parent.mkdir(exist_ok=True)
             write_whole(path, record.model_dump_json(indent=1))
-        _prune(cache)
+        prune(cache)
     lab = Lab.locate(options.cache, options.kernels, options.needs, options.name)
     on_progress(BuildStep("done", f"the lab is ready: Linux {lab.kernel_release}", 1.0))
     return lab
-
-
-def remove_lab(name: str, *, keep_tree: bool = False, cache: Path | None = None) -> int:
-    """Remove a named lab with the parts that no other lab has, and its built tree unless that is to be kept.
-
-    Returns:
-        The bytes of the parts.
-
-    Raises:
-        TestbedError: There is no such lab, it is the default one, guests run on it, or another build holds
-            the lock.
-    """
-    home = Cache.open(cache)
-    if name == DEFAULT_LAB:
-        raise TestbedError("the default lab stays", "l4sbench clean removes what no lab needs")
-    with home.lock(lambda _: None, _LOCK_S):
-        records = read_records(home)
-        own = {path: record for path, record in records.items() if record.name == name}
-        tree = kept_tree(home, name)
-        if not own and not tree.exists():
-            others = sorted({record.name for record in records.values()} - {DEFAULT_LAB})
-            raise TestbedError(
-                f"there is no lab {name}", f"choose from {', '.join(others)}" if others else None
-            )
-        theirs = frozenset[str]().union(*(records[path].parts() for path in records.keys() - own.keys()))
-        parts = frozenset[str]().union(*(record.parts() for record in own.values())) - theirs
-        shared = {"userland", "tools"}
-        if any(f"kernel/{kernel}" in parts for kernel in running_kernels(cache)):
-            raise TestbedError(f"guests of the lab {name} run", "wait until their run has ended")
-        gone = [home.root / part for part in sorted(parts) if part.partition("/")[0] not in shared]
-        freed = sum(disk_bytes(path, set()) for path in gone if path.exists())
-        for path in own:
-            path.unlink()
-        for path in gone:
-            if path.exists():
-                remove_tree(path)
-        if not keep_tree and tree.exists():
-            freed += disk_bytes(tree, set())
-            remove_tree(tree)
-    return freed
 
 
 def _require_source(cache: Cache, options: BuildOptions) -> None:
@@ -244,7 +195,7 @@ def with_modules(
     def say(message: str, fraction: float | None) -> None:
         on_progress(BuildStep("modules", message, fraction))
 
-    with cache.lock(lambda message: say(message, None), _LOCK_S):
+    with cache.lock(lambda message: say(message, None), LOCK_S):
         added = build_modules(cache, folders, kernel, _cores(), say)
         modules = [*_modules_besides(lab, folders), *added]  # modules of Linux stay in load order
         rootfs = compose_rootfs(cache, userland, Tools(lab.tools, lab.digests.tools), modules)
@@ -443,23 +394,3 @@ def _cores() -> int:
 
 def _archives() -> tuple[Archive, ...]:
     return debian_archives(read_sources())
-
-
-def _prune(cache: Cache) -> None:
-    """Remove old labs, the parts that only they used unless guests run, and the scratch state of apt."""
-    seen: dict[str, int] = {}
-    for path in cache.records():
-        name = path.stem.rpartition(BEFORE_KEY)[0]
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > (_KEPT_OF_NAME if name else _KEPT_RECORDS):
-            path.unlink()
-    used = set[str]().union(*(record.parts() for record in read_records(cache).values()))
-    newest = sources.cached(cache)
-    if newest is not None:
-        used.add(f"source/{newest.digest}")
-    for kind in () if guests_run(cache.root) else PARTS:  # nodes may have been up for longer
-        for part in (cache.root / kind).glob("*"):
-            if f"{kind}/{part.name}" not in used and time.time() - part.stat().st_mtime > _KEPT_S:
-                remove_tree(part)
-    if (cache.root / "apt").exists():
-        remove_tree(cache.root / "apt")
