@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from l4sbench.errors import InputError
-from reports.compare.changes import ChangeKind, changes
+from reports.compare.changes import ChangeKind, Presence, changes
 from reports.compare.comparison import Side
 from reports.result.measured import measure
 from reports.result.verdicts import Word, decide
@@ -61,6 +61,7 @@ class CellHistory:
         groups: Its flow groups.
         words: Its verdicts; None where there is none.
         worse: The metrics that were worse than those of the run that a night is compared with.
+        lost: Whether the night has no valid trial of it, and the run that it is compared with has some.
     """
 
     cell: str
@@ -68,11 +69,13 @@ class CellHistory:
     groups: tuple[GroupHistory, ...]
     words: tuple[Word | None, ...]
     worse: tuple[tuple[MetricChange, ...], ...]
+    lost: tuple[bool, ...]
 
     @property
     def regressed(self) -> tuple[int, ...]:
-        """The places of the nights in which something was worse."""
-        return tuple(place for place, metrics in enumerate(self.worse) if metrics)
+        """The places of the nights in which something was worse, or the cell was lost."""
+        both = zip(self.worse, self.lost, strict=True)
+        return tuple(place for place, (metrics, lost) in enumerate(both) if metrics or lost)
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,12 @@ class History:
         return f"<History of {self.matrix}: {len(self.nights)} nights, {len(self.cells)} cells>"
 
     def worse_in(self, place: int) -> int:
-        """Return the number of cells with a metric that was worse in a night."""
-        return sum(bool(cell.worse[place]) for cell in self.cells)
+        """Return the number of cells that regressed in a night: a metric was worse, or the cell was lost."""
+        return sum(place in cell.regressed for cell in self.cells)
+
+    def lost_in(self, place: int) -> int:
+        """Return the number of these that were lost."""
+        return sum(cell.lost[place] for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -114,12 +121,13 @@ class NightRun:
 
 @dataclass
 class _Found:
-    """One night with its cells, verdicts, and metrics that were worse."""
+    """One night with its cells, verdicts, metrics that were worse, and cells that were lost."""
 
     night: Night
     cells: Mapping[str, MeasuredCell]
     words: Mapping[str, Word] = field(default_factory=dict)
     worse: Mapping[str, tuple[MetricChange, ...]] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
 
 
 def history(matrix: str, runs: Sequence[NightRun], margins: Margins, rule: Rule | None) -> History:
@@ -164,6 +172,7 @@ def _found(run: NightRun, before: Side | None, margins: Margins, rule: Rule | No
             cell.cell: tuple(metric for metric in cell.metrics if metric.change is ChangeKind.WORSE)
             for cell in changed
         }
+        found.lost = frozenset(cell.cell for cell in changed if cell.presence is Presence.LOST)
     return found
 
 
@@ -201,4 +210,5 @@ def _cell(cell: str, label: str, found: Sequence[_Found]) -> CellHistory:
         ),
         tuple(one.words.get(cell) for one in found),
         tuple(one.worse.get(cell, ()) for one in found),
+        tuple(cell in one.lost for one in found),
     )

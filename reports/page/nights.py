@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from reports.page.sheet import sheet
 from reports.render.words import GLYPHS
 
 if TYPE_CHECKING:
+    from reports.compare.changes import MetricChange
     from reports.compare.history import CellHistory, GroupHistory, History
     from reports.result.stats import Estimate
 
@@ -65,7 +66,7 @@ class Chart:
         spoken: The chart in words, for who cannot see it.
         ticks: Values with their places, from below.
         lines: One per flow group.
-        worse: Places and metrics of nights that got worse.
+        worse: Places of nights that got worse, and what did, in words.
     """
 
     title: str
@@ -112,7 +113,7 @@ def history_page(history: History, links: Sequence[NightLinks]) -> str:
         glyphs=GLYPHS,
         listed=range(max(0, axis.nights - LISTED), axis.nights)[::-1],
         estimate=_text,
-        metric_words=metric_words,
+        worse_words=lambda cell, place: _worse_words(cell.worse[place], cell.lost[place]),
         size=(WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM),
     )
 
@@ -134,21 +135,28 @@ def _charts(cell: CellHistory, axis: _Axis, *, dots: bool) -> tuple[Chart, ...]:
             continue
         top = _nice(max(_end(point) for _, points in groups for point in points if point))
         own = [
-            (place, [metric for metric in metrics if (metric.metric == "delay_ms") == (name == "delay")])
-            for place, metrics in enumerate(cell.worse)
+            [metric for metric in metrics if (metric.metric == "delay_ms") == (name == "delay")]
+            for metrics in cell.worse
         ]
-        worse = {place: metrics for place, metrics in own if metrics}
+        worse = {place: _worse_words(metrics, cell.lost[place]) for place, metrics in enumerate(own)}
+        worse = {place: words for place, words in worse.items() if words}
         lines = tuple(_line(group, points, top, axis, dots, worse) for group, points in groups)
         title = f"{name}, {unit}"
         spoken = f"{name} over {axis.nights} nights; " + "; ".join(
             f"{line.name} {line.newest} {unit} in the newest" for line in lines
         )
         ticks = tuple((f"{value:g}", _y(value, top)) for value in (0.0, top / 2, top))
-        marked = tuple(
-            (axis.before(place), ", ".join(map(metric_words, metrics))) for place, metrics in worse.items()
-        )
+        marked = tuple((axis.before(place), words) for place, words in worse.items())
         found.append(Chart(title, spoken, ticks, lines, marked))
     return tuple(found)
+
+
+def _worse_words(metrics: Iterable[MetricChange], lost: bool) -> str:
+    """Return what was worse in a night; empty for nothing."""
+    return _LOST if lost else "; ".join(map(metric_words, metrics))
+
+
+_LOST: Final = "no valid trial any more"
 
 
 def _line(

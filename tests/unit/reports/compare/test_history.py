@@ -63,6 +63,19 @@ def test_what_got_worse_is_known_night_by_night(nights: Nights) -> None:
     assert found.nights[2].against == "20260101T023000Z"
 
 
+def test_a_lost_cell_is_no_good_news(nights: Nights) -> None:
+    """A cell that has no valid trial any more is a regression, as `compare` has it."""
+    lost = {**DUALPI2, "status": ["invalid"] * 3}
+    found = nights([DUALPI2, FIFO], [lost, FIFO])
+    dualpi2, fifo = found.cells
+    assert (dualpi2.lost, dualpi2.regressed, fifo.regressed) == ((False, True), (1,), ())
+    assert (found.worse_in(1), found.lost_in(1)) == (1, 1)
+    page = history_page(found, [NightLinks()] * 2)
+    assert "No worse" not in page
+    assert "no cell got worse by more than noise; 1 cell lost." in page
+    assert "worse: no valid trial any more" in page
+
+
 def test_what_ran_otherwise_is_marked(nights: Nights) -> None:
     found = nights([FIFO], [FIFO], [FIFO], loaded=["tcp_prague=AB12", "tcp_prague=AB12", "tcp_prague=CD34"])
     assert [night.marks for night in found.nights] == [(), (), ("module tcp_prague AB12 → CD34",)]
