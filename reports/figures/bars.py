@@ -9,7 +9,7 @@ flows beside them, with the confidence intervals of the means.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import altair as alt
 
@@ -22,7 +22,9 @@ from reports.figures.style import config
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reports.figures.sheets import Sheet
+    from reports.figures.sheets import Pairing, Sheet, SheetPanel
+    from reports.result.labels import Setting
+    from reports.result.verdicts import JudgedCell
 
 HEIGHT: Final = 120
 STEP: Final = 30
@@ -37,56 +39,91 @@ def flow_bars(sheets: Sequence[Sheet], panel: int = 0, x: int = 0) -> alt.VConca
 
     Args:
         sheets: Sheets of one family: alike but for the numbers of flows.
-        panel: Index of the panel: the question and the competitor's ECN.
-        x: Index of the column: the buffer.
+        panel: Index among `pairings`: the question and the competitor's ECN.
+        x: Index among `columns`: the buffer.
 
     Raises:
-        InputError: the sheets are of several families, or none has such a panel and column, or no cell a
-            valid trial.
+        InputError: the sheets are of several families, or none has a cell in such a panel and column, or no
+            cell a valid trial.
     """
     if len({sheet.family for sheet in sheets}) != 1:
         raise InputError("bars need sheets that differ in nothing but the numbers of flows")
-    shown = [sheet for sheet in sheets if panel < len(sheet.grid.panels) and x < len(sheet.xs)]
-    if not shown:
+    abouts, settings = pairings(sheets), columns(sheets)
+    if panel >= len(abouts) or x >= len(settings):
         raise InputError(f"these sheets have no panel {panel} with a column {x}")
-    ordered = sorted(shown, key=lambda sheet: _order(sheet.flows))
-    first = ordered[0]
-    tops = [row["high"] or row["mbps"] for sheet in ordered for row in _rows(sheet, panel, x)]
+    parts = list(_parts(sheets, abouts[panel], settings[x]))
+    if not parts:
+        raise InputError("these sheets have no cell there")
+    tops = [row["high"] or row["mbps"] for part in parts for row in _rows(part)]
     if not tops:
         raise InputError("these cells have no valid trial, so there are no bars")
-    fairs = [fair for sheet in ordered for fair in _fairs(sheet, panel, x)]
-    most = max([*tops, *fairs])
-    columns = max(1, _WIDTH // (STEP * len(first.rows) + 60))
+    most = max([*tops, *(fair for part in parts for fair in _fairs(part))])
+    side_by_side = max(1, _WIDTH // (STEP * len(parts[0].sheet.rows) + 60))
     lines: list[alt.HConcatChart] = []
-    for _, same in groupby(ordered, key=lambda sheet: _order(sheet.flows)[0]):
-        charts = [_bars(sheet, panel, x, most, first=sheet is first) for sheet in same]
+    for _, same in groupby(parts, key=lambda part: _order(part.sheet)[0]):
+        charts = [_bars(part, most, first=part is parts[0]) for part in same]
         lines += [
-            alt.hconcat(*charts[at : at + columns], spacing=14) for at in range(0, len(charts), columns)
+            alt.hconcat(*charts[at : at + side_by_side], spacing=14)
+            for at in range(0, len(charts), side_by_side)
         ]
-    words = f"{first.grid.panels[panel].about}, {first.grid.columns[x].text}"
+    words = f"{abouts[panel]}, {settings[x].text}"
     title = alt.TitleParams(
         f"Goodput per flow: {words}",
-        subtitle=f"means over trials (n = {_trials(ordered, panel, x)}) with 95 % intervals; "
+        subtitle=f"means over trials (n = {_trials(parts)}) with 95 % intervals; "
         "dashed: fair share, the link's rate over all flows",
     )
     return configured(alt.vconcat(*lines, spacing=16, title=title), config())
 
 
-def _order(flows: tuple[int, int]) -> tuple[int, int, int]:
+def pairings(sheets: Sequence[Sheet]) -> tuple[Pairing, ...]:
+    """Return the questions and competitors of all panels of these sheets; not every sheet has each."""
+    ordered = sorted(sheets, key=_order)
+    return tuple(dict.fromkeys(panel.about for sheet in ordered for panel in sheet.grid.panels))
+
+
+def columns(sheets: Sequence[Sheet]) -> tuple[Setting, ...]:
+    """Return what goes across in any of these sheets; not every sheet has each."""
+    found = dict.fromkeys(column for sheet in sheets for column in sheet.grid.columns)
+    return tuple(sorted(found, key=lambda column: column.amount))
+
+
+class _Part(NamedTuple):
+    """A panel of a sheet at one of its columns."""
+
+    sheet: Sheet
+    panel: SheetPanel
+    x: int
+
+    @property
+    def cells(self) -> list[tuple[str, JudgedCell]]:
+        """The cells there, with the labels of their rows."""
+        return list(self.sheet.column(self.panel, self.x))
+
+
+def _parts(sheets: Sequence[Sheet], about: Pairing, column: Setting) -> Iterator[_Part]:
+    """Yield the parts of sheets that have this panel and column, wherever each has it."""
+    for sheet in sorted(sheets, key=_order):
+        for panel in sheet.grid.panels:
+            if panel.about == about and column in sheet.grid.columns:
+                part = _Part(sheet, panel, sheet.grid.columns.index(column))
+                if part.cells:
+                    yield part
+
+
+def _order(sheet: Sheet) -> tuple[int, int, int]:
     """Order one against N, N against one, N against N, and the rest, as the published figure does."""
-    l4s, classic = flows
+    l4s, classic = sheet.flows
     kind = 0 if l4s == 1 else 1 if classic == 1 else 2 if l4s == classic else 3
     return (kind, l4s, classic)
 
 
-def _trials(sheets: Sequence[Sheet], panel: int, x: int) -> str:
-    own = (cell for sheet in sheets for _, cell in sheet.column(sheet.grid.panels[panel], x))
-    counts = sorted({cell.result.valid for cell in own})
+def _trials(parts: Sequence[_Part]) -> str:
+    counts = sorted({cell.result.valid for part in parts for _, cell in part.cells})
     return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
 
 
-def _rows(sheet: Sheet, panel: int, x: int) -> Iterator[dict[str, Any]]:
-    for queue, cell in sheet.column(sheet.grid.panels[panel], x):
+def _rows(part: _Part) -> Iterator[dict[str, Any]]:
+    for queue, cell in part.cells:
         for name, group in zip(_NAMES, (cell.result.l4s, cell.result.classic), strict=True):
             if group.goodput is not None:
                 low, high = ends(group.goodput)
@@ -100,13 +137,12 @@ def _rows(sheet: Sheet, panel: int, x: int) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _fairs(sheet: Sheet, panel: int, x: int) -> list[float]:
-    own = sheet.column(sheet.grid.panels[panel], x)
-    return sorted({cell.result.rate_mbps / sum(sheet.flows) for _, cell in own})
+def _fairs(part: _Part) -> list[float]:
+    return sorted({cell.result.rate_mbps / sum(part.sheet.flows) for _, cell in part.cells})
 
 
-def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.LayerChart:
-    rows = list(_rows(sheet, panel, x))
+def _bars(part: _Part, most: float, *, first: bool) -> alt.LayerChart:
+    sheet, rows = part.sheet, list(_rows(part))
     colours = alt.Scale(domain=list(_NAMES), range=[OKABE_ITO[0], "#f2b48a"])
     legend = alt.Legend(title=None, orient="top", direction="horizontal", columns=0, symbolStrokeWidth=0.6)
     place = alt.X(
@@ -127,7 +163,7 @@ def _bars(sheet: Sheet, panel: int, x: int, most: float, *, first: bool) -> alt.
     )
     whiskers: alt.Chart = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.4)
     whiskers = whiskers.encode(x=place, xOffset=beside, y=alt.Y("low:Q"), y2="high:Q")
-    fair: alt.Chart = alt.Chart(table([{"fair_mbps": fair} for fair in _fairs(sheet, panel, x)])).mark_rule(
+    fair: alt.Chart = alt.Chart(table([{"fair_mbps": fair} for fair in _fairs(part)])).mark_rule(
         strokeDash=[5, 3], strokeWidth=1.2
     )
     fair = fair.encode(y=alt.Y("fair_mbps:Q"))

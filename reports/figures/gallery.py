@@ -12,7 +12,7 @@ import polars as pl
 
 from l4sbench.errors import InputError
 from l4sbench.text.wording import counted
-from reports.figures.bars import flow_bars
+from reports.figures.bars import columns, flow_bars, pairings
 from reports.figures.columns import cells_in_columns, require_columns
 from reports.figures.delays import Group, Kind, Source, delay_distribution
 from reports.figures.delays import captured as has_captured
@@ -345,11 +345,9 @@ def _bars(found: Sequence[Sheet], on_skipped: Callable[[str], None]) -> Iterator
     for family, own in families.items():
         if all(sheet.flows == (1, 1) for sheet in own):
             continue
-        panels = max(len(sheet.grid.panels) for sheet in own)
-        columns = max(len(sheet.xs) for sheet in own)
-        for panel, x in ((panel, x) for panel in range(panels) for x in range(columns)):
-            grid = next(s.grid for s in own if panel < len(s.grid.panels) and x < len(s.xs))
-            about, at = grid.panels[panel].about, grid.columns[x].text
+        abouts, settings = enumerate(pairings(own)), list(enumerate(columns(own)))
+        for (panel, about), (x, column) in ((one, other) for one in abouts for other in settings):
+            at = column.text
             yield from _drawn(
                 f"flows_{family}_{slugged(about.question, about.column, at)}",
                 f"Goodput per flow, {about}, {at}: cell means with 95 % confidence intervals and the fair "

@@ -202,6 +202,19 @@ def test_bars_are_per_flow(make: Make) -> None:
         flow_bars(found, panel=7)
 
 
+def test_bars_are_of_one_competitor_where_sheets_have_others(make: Make) -> None:
+    """One flow each was run against both modes of ECN, two flows against one only against classic ECN."""
+    cells = [
+        {"aqm": "fifo", "l4s.count": count, "classic.ecn": ecn, "l4s": [mbps] * 3, "classic": [40.0] * 3}
+        for count, ecn, mbps in ((1, "off", 10.0), (1, "classic", 20.0), (2, "classic", 30.0))
+    ]
+    found = sheets(decide(make(cells), PAM25))
+    for panel, ecn, drawn in ((0, "off", {"cell-0000"}), (1, "classic", {"cell-0001", "cell-0002"})):
+        chart = flow_bars(found, panel)
+        assert f"ECN {ecn}" in specification(chart)["title"]["text"]
+        assert {row["cell"] for row in rows_of(chart, "mbps", "whose")} == drawn
+
+
 def test_bars_leave_room_for_the_fair_share(make: Make) -> None:
     """Four flows use 42 % of the link: each of them gets less than its fair share."""
     cells = [{"aqm": "fifo", "l4s.count": 2, "classic.count": 2, "l4s": [20, 20], "classic": [22, 22]}]
