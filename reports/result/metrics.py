@@ -25,6 +25,9 @@ START_S: Final = 5
 """Length of a flow's start. Behind FQ-CoDel with its own limit of 10,240 packets, at 50 Mbit/s and 10 or
 40 ms, the delay of a flow of Prague falls in this time from 60 ms to what it stays at."""
 
+_COARSE_MS: Final = 500
+"""An interval that ends less than this behind a flow's start belongs to it; the next ends 1 s later."""
+
 _STARTS: Final = (f"delay_first_{START_S}s_ms", f"delay_after_{START_S}s_ms")
 
 QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -75,7 +78,8 @@ def starts(tables: RunTables) -> pl.DataFrame:
     warm-up included, `delay_after_5s_ms` of the later samples that count. Null: a flow was over by then.
     """
     keys, flow_keys = ["cell", "trial", "group"], ["cell", "trial", "flow"]
-    first, counts = pl.col("t_ms") <= START_S * 1000, ~pl.col("warmup")
+    # iperf3's intervals end milliseconds after whole seconds
+    first, counts = pl.col("t_ms") < START_S * 1000 + _COARSE_MS, ~pl.col("warmup")
     srtt = pl.col("srtt_ms")
     means = (
         tables.scan("intervals")

@@ -155,23 +155,23 @@ def test_the_warm_up_does_not_count(make: Make) -> None:
     assert row["variation_100ms"] == pytest.approx(0)
 
 
-def seconds(name: str, srtt_ms: list[float], warmup: int = 0) -> list[dict[str, Any]]:
-    """The intervals of a flow, one per second."""
+def seconds(name: str, srtt_ms: list[float], warmup: int = 0, late_ms: int = 0) -> list[dict[str, Any]]:
+    """The intervals of a flow, one per second, which may end a little later than whole seconds."""
     about = {"flow": name, "group": name.partition("-")[0], "seconds": 1.0}
     return [
-        KEY | about | {"t_ms": 1000 * number, "srtt_ms": srtt, "warmup": number <= warmup}
+        KEY | about | {"t_ms": 1000 * number + late_ms, "srtt_ms": srtt, "warmup": number <= warmup}
         for number, srtt in enumerate(srtt_ms, 1)
     ]
 
 
-def starting(make: Make, series: dict[str, list[float]], warmup: int = 0) -> dict[str, Any]:
+def starting(make: Make, series: dict[str, list[float]], warmup: int = 0, late_ms: int = 0) -> dict[str, Any]:
     """The metrics of one cell whose flows have these smoothed RTTs, second by second, on a path of 10 ms."""
     flows = []
     for name, srtt_ms in series.items():
         counted = srtt_ms[warmup:]
         flows.append(flow(name, 1, srtt_minus_base_ms=sum(counted) / len(counted) - 10))
     tables = tables_of(make, flows, [])
-    rows = [row for name, srtt_ms in series.items() for row in seconds(name, srtt_ms, warmup)]
+    rows = [row for name, srtt_ms in series.items() for row in seconds(name, srtt_ms, warmup, late_ms)]
     write(tables.folder, "intervals", rows)
     (row,) = cell_metrics(RunTables(tables.folder)).to_dicts()
     return row
@@ -189,6 +189,12 @@ def test_the_delay_of_the_start_is_apart_from_the_rest(make: Make) -> None:
     )
     assert parts(row) == pytest.approx((50, 6))
     assert parts(row, "classic") == pytest.approx((5, 5))
+
+
+def test_the_start_has_five_samples_of_iperf3_too(make: Make) -> None:
+    """Its intervals end at 1.001 s, 2.001 s and so on."""
+    row = starting(make, {"l4s-0": [70.0] * 4 + [20.0] * 8}, late_ms=1)
+    assert parts(row) == pytest.approx((50, 10))
 
 
 def test_a_start_in_the_warm_up_is_known_but_not_in_the_rest(make: Make) -> None:
