@@ -286,7 +286,8 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
         kernels=tuple(tables.listed("kernels", trials)),
         modules=tuple(tables.listed("modules", trials)),
         testbeds=tuple(tables.listed("testbed", trials)),
-        left_out=trials_left_out(trials),
+        # those of baselines, too: without them a group is measured by the link's rate
+        left_out=trials_left_out(tables.trials),
         flagged=tables.listed("flags", trials.filter(pl.col("status") == "ok")),
         fixed={name: first[name] for name in first if not varying(results, [name])},
         solo=len(every) - len(results) - baselines,

@@ -80,6 +80,21 @@ def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
     assert verdict.cells[0].result.classic.harm is None
 
 
+def test_invalid_trials_of_a_baseline_are_reported(make: Make) -> None:
+    """Nothing else tells that the group is measured by the link's rate although a baseline was run."""
+    cells = [
+        pair("fifo", [48.0] * 3, [47.0] * 3),
+        pair("fifo", [94.0], [0], status=["ok", "invalid"], **ALONE["l4s"]),
+        pair("fifo", [], [], status=["invalid"] * 3, **ALONE["classic"]),
+    ]
+    decision = decide(make(cells), OURS)
+    assert [(out.cell, out.trial) for out in decision.left_out] == [
+        ("cell-0001", 2),
+        *(("cell-0002", trial) for trial in (1, 2, 3)),
+    ]
+    assert (decision.verdicts[0].left_out, decision.baselines, decision.solo) == (0, 1, 1)
+
+
 def test_its_own_kind_does_as_much_harm(make: Make) -> None:
     cells = [
         pair("fifo", [85.0, 85.1, 85.2], [10.0, 10.1, 10.2]),
