@@ -246,14 +246,20 @@ def _others(
 ) -> dict[str, dict[str, object]]:
     """Return what the page calls cells that are not in the decision table, and what their groups got.
 
-    By cell: `label` (queue and buffer), `company` (who runs, beside whom), `valid`, and by the names of cells
-    in the table the means of the groups that it has.
+    By cell: `label` (queue and buffer), `company` (who runs, beside whom), `valid` and `left_out` (numbers of
+    trials), and by the names of cells in the table the means of the groups that it has.
     """
+    counts = {
+        cell: {"valid": valid, "left_out": out}
+        for cell, valid, out in tables.trials.group_by("cell")
+        .agg((pl.col("status") == "ok").sum(), (pl.col("status") != "ok").sum().alias("out"))
+        .iter_rows()
+    }
     found: dict[str, dict[str, object]] = {}
     for cell, own in cells.items():
         queue = own["aqm"].called if "aqm" in own else ""
         label = ", ".join(filter(None, (queue, str(own.get(BUFFER, ""))))) or cell
-        found[cell] = {"label": label, "company": _company(own), "valid": 0}
+        found[cell] = {"label": label, "company": _company(own), **counts[cell]}
     for name, group in (("l4s", decision.rule.l4s), ("classic", decision.rule.classic)):
         of_group = tables.totals(group, decision.rule.value).filter(pl.col("cell").is_in(list(cells)))
         means = of_group.group_by("cell", maintain_order=True).agg(
@@ -262,7 +268,7 @@ def _others(
         for cell, mbps, delay_ms, valid in means.iter_rows():
             goodput = Estimate(mbps, "Mbit/s", valid)
             delay = None if delay_ms is None else Estimate(delay_ms, "ms", valid)
-            found[cell] |= {"valid": valid, name: _group(GroupResult(0, goodput, delay, None))}
+            found[cell] |= {name: _group(GroupResult(0, goodput, delay, None))}
     return found
 
 

@@ -271,21 +271,24 @@ def test_baselines_are_cells_of_the_page(make: Callable[[Any], RunTables]) -> No
 
 def test_baselines_say_who_runs_there_and_what_it_gets(make: Callable[[Any], RunTables]) -> None:
     about = {"classic.cc": None, "classic.ecn": None, "classic.count": None}
+    third = {"l4s.cc": None, "l4s.ecn": None, "l4s.count": None, "mice.cc": "cubic", "mice.count": 1}
     cells = [
         {"aqm": "codel", "l4s": [80.0], "classic": [10.0]},
         {"aqm": "codel", "l4s": [94.0, 95.0], **about},
         {"aqm": "codel", "l4s": [47.0], "classic": [48.0], "l4s.cc": "cubic", "l4s.ecn": "off"},
         {"aqm": "fifo", "status": ["failed"], **about},
+        {"aqm": "codel", "status": ["ok", "ok", "invalid"], **about, **third},
     ]
     tables = make(cells)
     for table in ("programs", "hosts"):
         schema.write(table, [schema.empty(table).lazy()], tables.folder / f"{table}.parquet")
     found = {cell["id"]: cell for cell in embedded(text_of(tables))["cells"]}
-    alone, same, failed = (found[f"cell-000{number}"] for number in (1, 2, 3))
+    alone, same, failed, mice = (found[f"cell-000{number}"] for number in (1, 2, 3, 4))
     assert (alone["label"], alone["company"]) == ("CoDel (+ECN), 1 BDP", "Prague, ECN accecn, alone")
     assert (alone["l4s"]["goodput"], alone["valid"], "classic" in alone) == ([94.5, None, None], 2, False)
     assert same["company"] == "CUBIC, ECN off beside CUBIC, ECN off"
-    assert (failed["valid"], "l4s" in failed) == (0, False)
+    assert (failed["valid"], failed["left_out"], "l4s" in failed) == (0, 1, False)
+    assert (mice["company"], mice["valid"], mice["left_out"]) == ("CUBIC, alone", 2, 1)
 
 
 def test_what_stands_across_a_heat_map(make: Callable[[Any], RunTables]) -> None:
