@@ -157,6 +157,7 @@ class StudyComparison:
         study: The study and its printed decision table.
         entries: Entries of the printed table that the run has a cell of, or that no cells are published of.
         unmatched: Number of cells of the run that were not published.
+        invalid: Number of cells of the run that were published, and have no valid trial.
         unrun: Number of published cells of the same pairings that the run lacks.
         duration_s: Measured times of the cells.
         kernels: Kernels of the run.
@@ -168,6 +169,7 @@ class StudyComparison:
     study: PrintedTable
     entries: tuple[EntryAgreement, ...]
     unmatched: int
+    invalid: int
     unrun: int
     duration_s: tuple[float, ...]
     kernels: tuple[str, ...]
@@ -250,11 +252,12 @@ def compare(
     names = tuple(published[0].factors)
     by_key: dict[tuple[object, ...], PublishedCell] = {cell.key: cell for cell in published}
     every = cells(tables, l4s, classic, table.value)
-    ours = {
+    alike = {
         cell.id: _factors(cell, names, {"l4s": l4s, "classic": classic})
         for cell in every
-        if cell.share is not None and (cell.l4s.flows, cell.classic.flows) == (1, 1)
+        if (cell.l4s.flows, cell.classic.flows) == (1, 1)
     }
+    ours = {cell.id: alike[cell.id] for cell in every if cell.id in alike and cell.share is not None}
     labels = dict(tables.catalog.select("name", "label").iter_rows())
     varied = _varied(published)
     pairs = [
@@ -262,10 +265,14 @@ def compare(
         for cell in every
         if cell.id in ours and (key := tuple(ours[cell.id].values())) in by_key
     ]
+    lacking = (tuple(own.values()) for cell, own in alike.items() if cell not in ours)
+    invalid = [key for key in lacking if key in by_key]
+    if not pairs and invalid:
+        raise InputError(f"no cell of the run that was published in {study} has a valid trial")
     if not pairs:
         raise InputError(f"no cell of the run was published in {study}", _range(published))
     pairs.sort(key=lambda pair: (pair.published.key, pair.cell.id))
-    run = {pair.published.key for pair in pairs}
+    run = {pair.published.key for pair in pairs} | {by_key[key].key for key in invalid}
     pairings = {_of(pair.published.factors, _PAIRING) for pair in pairs}
     asked = [cell for cell in published if _of(cell.factors, _PAIRING) in pairings]
     about = {pair.published.factors["l4s.cc"] for pair in pairs}
@@ -276,8 +283,9 @@ def compare(
         pairs=tuple(pairs),
         study=table,
         entries=tuple(kept),
-        unmatched=len(every) - len(pairs),
-        unrun=len(asked) - len(run),
+        unmatched=len(every) - len(pairs) - len(invalid),
+        invalid=len(invalid),
+        unrun=len({cell.key for cell in asked} - run),
         duration_s=tuple(sorted({pair.cell.factors["duration_s"].amount for pair in pairs})),
         kernels=tuple(tables.listed("kernels", tables.trials)),
         limits=limits,

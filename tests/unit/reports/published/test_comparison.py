@@ -88,7 +88,18 @@ def test_what_is_not_compared_is_counted(make: Make) -> None:
     cells.append({"aqm": "red", "l4s": [1], "classic": [1]})
     cells.append({"aqm": "fifo", "buffer_bdp": 3.0, "l4s": [1], "classic": [1]})
     found = compare(make(cells))
-    assert (len(found.pairs), found.unrun, found.unmatched) == (86, 4, 2)
+    assert (len(found.pairs), found.unrun, found.unmatched, found.invalid) == (86, 4, 2, 0)
+
+
+def test_a_cell_without_a_valid_trial_was_published_and_run(make: Make) -> None:
+    *cells, last = like_published()
+    found = compare(make([*cells, last | {"status": ["invalid"] * 3}]))
+    assert (len(found.pairs), found.unrun, found.unmatched, found.invalid) == (89, 0, 0, 1)
+    with pytest.raises(InputError, match="has a valid trial"):
+        compare(make([last | {"status": ["invalid"] * 3}]))
+    assert "0 cells of the run that were not published, 1 without a valid trial, 0 published" in markdown(
+        found, "l4sbench report"
+    )
 
 
 def test_nothing_in_common(make: Make) -> None:
