@@ -161,7 +161,8 @@ def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSett
     for key, own in _about(found, claim).sort(study.settings).group_by(study.settings, maintain_order=True):
         trials = own.pivot(study.factor, index="trial", values=claim.measure, aggregate_function="first")
         schemes = [scheme for scheme in study.schemes if scheme in trials.columns]
-        asked = [answer for row in trials.to_dicts() if (answer := _holds(claim, row, schemes)) is not None]
+        known = [scheme for scheme in schemes if trials[scheme].count()]
+        asked = [answer for row in trials.to_dicts() if (answer := _holds(claim, row, known)) is not None]
         medians = {scheme: trials[scheme].median() for scheme in schemes}
         settings.append(
             ClaimSetting(
@@ -175,14 +176,19 @@ def _settings(found: pl.DataFrame, study: Study, claim: Claim) -> list[ClaimSett
 
 
 def _holds(claim: Claim, row: Mapping[str, object], schemes: list[str]) -> bool | None:
-    """Return True if a trial is as claimed; None when it lacks a scheme, or there is nothing to compare."""
+    """Return True if a trial is as claimed; None when it lacks a scheme, or there is nothing to compare.
+
+    `schemes` are those whose measure some trial of the setting has.
+    """
     values = {scheme: value for scheme in schemes if isinstance(value := row[scheme], int | float)}
     if any(scheme not in values for scheme in (*claim.of, *([claim.than] if claim.than else []))):
         return None
     own = [values[scheme] for scheme in claim.of]
     if claim.extreme is not None:
         best = (min if claim.extreme == "least" else max)(values.values())
-        return all(value == best for value in own)
+        if any(value != best for value in own):
+            return False
+        return True if len(schemes) > 1 and len(values) == len(schemes) else None
     if claim.value is not None and claim.within is not None:
         return all(abs(value - claim.value) <= claim.within for value in own)
     unit = 1.0 if claim.than is None else values[claim.than]

@@ -104,6 +104,15 @@ def test_claims_are_asked_of_every_trial(
     assert finding.settings[0].holds == holds
 
 
+def test_the_least_of_all_schemes_needs_the_others(run: MakeRun) -> None:
+    """Of two schemes the second has one valid trial; alone, any scheme would be the least."""
+    lengths: Values = {("log", 5.0): [290, 320], ("rtt", 5.0): [1500]}
+    (setting,) = check(run(lengths), study(of=["log"], extreme="least")).findings[0].settings
+    assert (setting.holds, setting.trials) == (1, 1)
+    (finding,) = check(run({("log", 5.0): [290, 320]}), study(of=["log"], extreme="least")).findings
+    assert finding.outcome == ClaimOutcome.NOT_ASKED
+
+
 def test_a_claim_is_about_its_cells_only(run: MakeRun) -> None:
     lengths: Values = {**LENGTHS, ("rtt", 80.0): [100, 100]}
     (finding,) = check(run(lengths), study(of=["rtt"], at_least=1400, where={"rtt": "5ms"})).findings
