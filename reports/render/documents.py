@@ -31,6 +31,7 @@ from reports.render.words import (
     notes,
     number,
     part_text,
+    share_text,
     worst_text,
 )
 from reports.result.judging import Word
@@ -220,4 +221,4 @@ def _short(cell: JudgedCell) -> str:
     share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
     if share is None:
         return NO_TRIAL
-    return f"{number(share, 0)} % ({number(l4s.goodput)} v {number(classic.goodput)})"
+    return f"{share_text(cell, share, 0)} % ({number(l4s.goodput)} v {number(classic.goodput)})"

@@ -157,8 +157,8 @@ def interval_text(side: JudgedSide) -> str:
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def _mean_text(mean: float, limits: Sequence[float]) -> str:
-    return f"{mean:.{_digits((mean,), limits, 1)}f}"
+def _mean_text(mean: float, limits: Sequence[float], least: int = 1) -> str:
+    return f"{mean:.{_digits((mean,), limits, least)}f}"
 
 
 _MOST_DIGITS: Final = 4
@@ -207,13 +207,18 @@ def figures(cell: JudgedCell) -> Figures | None:
     share, l4s, classic = cell.result.share, cell.result.l4s, cell.result.classic
     if share is None:
         return None
-    side, _ = cell.judged.sides
     return Figures(
-        _mean_text(share.value, () if side.whole.alone else side.limits),
+        share_text(cell, share),
         _both(l4s.goodput, classic.goodput),
         _both(l4s.delay, classic.delay),
         _both(l4s.harm, classic.harm, 0),
     )
+
+
+def share_text(cell: JudgedCell, share: Estimate, least: int = 1) -> str:
+    """Return the L4S group's share of the link, with digits that keep it on its side of the rule's limits."""
+    side, _ = cell.judged.sides
+    return _mean_text(share.value, () if side.whole.alone else side.limits, least)
 
 
 def _both(l4s: Estimate | None, classic: Estimate | None, digits: int = 1) -> str:

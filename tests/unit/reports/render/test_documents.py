@@ -104,6 +104,13 @@ def test_latex_names_every_verdict_in_words_and_signs(decision: Decision) -> Non
     assert r"{\footnotesize 89 \% (89.0 v 6.0)}" in text
 
 
+def test_latex_rounds_no_share_over_its_limit(make: Make) -> None:
+    cells = [{"aqm": "fifo", "l4s": [19.7] * 3, "classic": [75.0] * 3}]
+    text = documents(decide(make(cells), load_rule("pam25")))["decision.tex"]
+    assert r"\LsbStarved{} l4s-starved" in text
+    assert r"19.7 \% (19.7 v 75.0)" in text
+
+
 def test_every_document_says_what_switching_costs(decision: Decision) -> None:
     texts = documents(decision, regret(decision))
     assert "xpected regret of switching to Prague" in texts["decision.md"]
