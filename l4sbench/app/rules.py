@@ -11,6 +11,8 @@ from l4sbench.program.timing import length, nominal_start
 from l4sbench.traffic import kind_of_send
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.groups import Group
     from l4sbench.matrix import Matrix
@@ -21,6 +23,8 @@ TOGETHER: Final = 0.8
 """Least part of its measured time that a group must have beside the other for a rule to compare them."""
 _TIMES: Final = ("count", "start", "every", "lifetime", "stop")
 """Factors of a group that decide when its flows send."""
+_APART: Final = ("start", "lifetime", "stop")
+"""Those of them that may leave two groups little time in common."""
 BULK: Final = "bulk"
 NO_RULE: Final = "none"
 """The rule of a matrix without verdicts."""
@@ -127,11 +131,11 @@ def _not_bulk(matrix: Matrix, rule: Rule) -> Problem | None:
 def _not_together(matrix: Matrix, rule: Rule) -> Problem | None:
     """Return the problem of a rule that compares goodputs of different times, as each is of a flow's own."""
     roles = (rule.l4s, rule.classic)
-    starts = {f"{group}.start" for group in roles}
+    apart = {f"{group}.{time}" for group in roles for time in _APART}
     names = ("duration", "warmup", *(f"{group}.{time}" for group in roles for time in _TIMES))
     seen: set[tuple[Value | None, ...]] = set()
     for cell in matrix.asked:
-        if starts.isdisjoint(cell.given):
+        if apart.isdisjoint(cell.given):
             continue
         # groups take 50 µs a cell, and a matrix may have a million of these
         times = tuple(map(cell.get, names))
@@ -140,17 +144,27 @@ def _not_together(matrix: Matrix, rule: Rule) -> Problem | None:
         seen.add(times)
         groups = {group.name: group for group in cell.groups}
         spans = [_measured_s(cell, groups[name]) for name in roles]
-        begin, end = zip(*spans, strict=True)
-        shared_s = min(end) - max(begin)
-        shortest_s = min(last - first for first, last in spans)
-        if shared_s < TOGETHER * shortest_s:
+        shared_s = min(last for _, last in spans) - max(first for first, _ in spans)
+        longest_s = max(last - first for first, last in spans)
+        if shared_s < TOGETHER * longest_s:
             message = f"rule {rule.rule} compares what {rule.l4s} and {rule.classic} get at the same time"
-            message += f", and they share {max(0.0, shared_s):g} of {shortest_s:g} s that are measured"
+            message += f", and they share {max(0.0, shared_s):g} of {longest_s:g} s that are measured"
             where = matrix.places.get("rule") or f"{matrix.path}:1:1"
-            later = rule.l4s if begin[0] > begin[1] else rule.classic
-            hint = f"make {later}.start sooner or duration longer, or write rule: none"
-            return Problem(where, f"{later}.start", message, hint)
+            name, change = _cause(cell, roles, spans)
+            return Problem(where, name, message, f"make {change}, or write rule: none")
     return None
+
+
+def _cause(cell: Cell, roles: tuple[str, str], spans: Sequence[tuple[float, float]]) -> tuple[str, str]:
+    """Return the factor because of which two groups have little time in common, and what to change."""
+    lengths = [last - first for first, last in spans]
+    shorter = roles[lengths.index(min(lengths))]
+    if lengths[0] != lengths[1]:
+        for end, change in (("lifetime", "longer"), ("stop", "later")):
+            if (name := f"{shorter}.{end}") in cell.given:
+                return name, f"{name} {change}"
+    later = roles[0] if spans[0][0] > spans[1][0] else roles[1]
+    return f"{later}.start", f"{later}.start sooner or duration longer"
 
 
 def _measured_s(cell: Cell, group: Group) -> tuple[float, float]:

@@ -99,6 +99,22 @@ def write(text: str) -> Path:
             ),
         ),
         (
+            "flows:\n  l4s: {cc: prague}\n  classic: {cc: cubic, lifetime: 3s}\n",
+            (
+                "mine.yaml:1:1: classic.lifetime: rule l4sbench1 compares what l4s and classic get at the "
+                "same time, and they share 3 of 5 s that are measured; make classic.lifetime longer, or "
+                "write rule: none"
+            ),
+        ),
+        (
+            "flows:\n  l4s: {cc: prague, stop: 3s}\n  classic: {cc: cubic}\n",
+            (
+                "mine.yaml:1:1: l4s.stop: rule l4sbench1 compares what l4s and classic get at the "
+                "same time, and they share 3 of 5 s that are measured; make l4s.stop later, or "
+                "write rule: none"
+            ),
+        ),
+        (
             ONE + "trials: {min: 3, max: 10}\n",
             (
                 "mine.yaml:7:9: trials: are added until the verdict is decided, and the matrix has no "
