@@ -275,7 +275,8 @@ def chosen(
     own = own.join(sampled, on=["cell", "trial"], how="semi").sort("cell", "trial")
     if trials == "median":
         off = (goodput - goodput.median()).abs().over("cell")
-        own = own.with_columns(off=off).sort("off", "trial").unique("cell", keep="first", maintain_order=True)
+        own = own.with_columns(off=off).sort("off", "trial", nulls_last=True)
+        own = own.unique("cell", keep="first", maintain_order=True)
     by_cell: dict[str, list[int]] = {}
     for cell, trial in own.sort("cell", "trial").select("cell", "trial").iter_rows():
         by_cell.setdefault(cell, []).append(trial)

@@ -107,7 +107,7 @@ def _trial_mbps(
     roles: tuple[tuple[Role, str], ...] = (("l4s", rule.l4s), ("classic", rule.classic))
     for role, name in roles:
         own = groups.filter(pl.col("group") == name).select("cell", "trial", rule.value).sort("cell", "trial")
-        for cell, trial, mbps in own.iter_rows():
+        for cell, trial, mbps in own.drop_nulls().iter_rows():  # a flow may be over before the warm-up is
             found.setdefault((cell, role), []).append((trial, mbps))
     return found
 

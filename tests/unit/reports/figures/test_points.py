@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from l4sbench import tables as schemas
 from l4sbench.errors import InputError
 from reports.figures import (
+    chosen,
     delay_distribution,
     delay_samples,
     figures,
@@ -232,6 +233,21 @@ def test_dots_are_the_trials(make: Make) -> None:
         cells = {cell.id for cell in sheet.cells}
         own = tables.flows.filter((pl.col("group") == "l4s") & pl.col("cell").is_in(cells))
         assert drawn == sorted(own.select("cell", "trial", "goodput_mbps").iter_rows())
+
+
+def test_trials_whose_goodput_is_not_known_are_no_dots_and_not_the_median(make: Make) -> None:
+    """A flow with few bytes may be over before the warm-up is."""
+    tables = make([{"aqm": "fifo", "l4s": [40.0, 50.0, 60.0], "classic": [40.0] * 3}])
+    flows = [row | {"send": "exec"} for row in tables.flows.to_dicts()]
+    early = next(row for row in flows if (row["group"], row["trial"]) == ("l4s", 1))
+    early["goodput_mbps"] = None
+    write(tables.folder, "flows", flows)
+    tables = RunTables(tables.folder)
+    decision = decide(tables, PAM25)
+    (sheet,) = sheets(decision)
+    drawn = {(row["trial"], row["percent"]) for row in rows_of(trial_dots(tables, sheet, PAM25), "trial")}
+    assert drawn == {(2, 50.0), (3, 60.0)}
+    assert chosen(tables, decision) == [("cell-0000", 2)]
 
 
 def test_dots_of_a_rule_that_measures_both_groups(make: Make) -> None:
