@@ -65,11 +65,12 @@ def measured(finding: RowFinding) -> str:
 
 
 def _interval(finding: RowFinding) -> str:
-    """Write a value with the ends of its interval."""
-    value = _number(finding.value)
+    """Write a value with the ends of its interval, each on its side of the limits."""
+    at = [limit for limit in finding.claim.ends if limit is not None]
+    value = _number(finding.value, at)
     if finding.ends is None:
         return value
-    return f"{value} [{_number(finding.ends[0])}, {_number(finding.ends[1])}]"
+    return f"{value} [{_number(finding.ends[0], at)}, {_number(finding.ends[1], at)}]"
 
 
 def measure(claim: RowClaim) -> str:
@@ -310,9 +311,21 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, limits: Sequence[float] = ()) -> str:
+    """Write a number with three digits, or as many as keep it on its side of limits."""
     if value is None:
         return "-"
     if math.isinf(value):
         return "infinite"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    texts = [f"{value:.0f}"] if abs(value) >= 1000 else []
+    texts += [f"{value:.{digits}g}" for digits in range(_LEAST_DIGITS, _MOST_DIGITS + 1)]
+    sides = _sides(value, limits)
+    return next((text for text in texts if _sides(float(text), limits) == sides), texts[-1])
+
+
+_LEAST_DIGITS: Final = 3
+_MOST_DIGITS: Final = 7
+
+
+def _sides(value: float, limits: Sequence[float]) -> list[tuple[bool, bool]]:
+    return [(value < limit, value > limit) for limit in limits]

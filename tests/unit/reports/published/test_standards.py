@@ -196,6 +196,13 @@ def test_documents_have_every_verdict(tmp_path: Path) -> None:
     assert (suites.tests, suites.failures) == (1, 1)
 
 
+def test_rounding_takes_no_figure_over_its_limit(tmp_path: Path) -> None:
+    asked = sheet({"measure": "goodput_mbps", "at_least": 99})
+    (row,) = rows(verdict(tables(tmp_path, {"fifo": [98.97] * 3}), asked, "fifo"))
+    assert row["verdict"] == "fail"
+    assert "goodput_mbps 98.97 [98.97, 98.97], proposed limit at least 99" in row["by"]
+
+
 def test_candidates_are_side_by_side(tmp_path: Path) -> None:
     found = tables(tmp_path, {"fifo": [10.0] * 3, "pie": [90.0] * 3, "red": [10.0] * 4})
     of = sheet(RATIO, more=1)
