@@ -485,7 +485,7 @@ def left_out_hints(basis: Basis) -> list[str]:
 
 def left_out_advice(basis: Basis) -> Mapping[Remedy, int]:
     """Return the advice on the trials that were left out, with the number of trials of each."""
-    return advice((trial.status, trial.faults) for trial in basis.left_out)
+    return advice((trial.status, trial.faults) for trial in basis.left_out if trial.status != "ok")
 
 
 def former_text(basis: Basis) -> str:

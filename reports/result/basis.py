@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A trial that does not count, why, and the kinds of these reasons where they are known."""
+    """A trial that does not count, why, and the kinds of these reasons where they are known.
+
+    Its status may be `ok`, where only what a rule measures is not known.
+    """
 
     cell: str
     trial: int

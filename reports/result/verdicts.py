@@ -10,7 +10,7 @@ factors - buffers, rates, queue parameters - make the cells behind one entry, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ import polars as pl
 from l4sbench.facts.factors import FactorColumn
 from l4sbench.facts.groups import ECN_MODES
 from l4sbench.tables import SCHEMAS, conform
-from reports.result.basis import Basis, trials_left_out
+from reports.result.basis import Basis, LeftOut, trials_left_out
 from reports.result.cells import (
     CellResult,
     GroupResult,
@@ -287,13 +287,24 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
         modules=tuple(tables.listed("modules", trials)),
         testbeds=tuple(tables.listed("testbed", trials)),
         # those of baselines, too: without them a group is measured by the link's rate
-        left_out=trials_left_out(tables.trials),
+        left_out=(*trials_left_out(tables.trials), *_not_measured(tables, rule, trials)),
         flagged=tables.listed("flags", trials.filter(pl.col("status") == "ok")),
         fixed={name: first[name] for name in first if not varying(results, [name])},
         solo=len(every) - len(results) - baselines,
         baselines=baselines,
         looks=looks,
     )
+
+
+def _not_measured(tables: RunTables, rule: Rule, trials: pl.DataFrame) -> Iterator[LeftOut]:
+    """Yield those valid ones of `trials` that do not count because a group's goodput is not known."""
+    rest = trials.filter(pl.col("status") == "ok").select("cell", "trial")
+    for group in (rule.l4s, rule.classic):
+        known = tables.totals(group, rule.value)
+        missing = rest.join(known, on=["cell", "trial"], how="anti", maintain_order="left")
+        rest = rest.join(missing, on=["cell", "trial"], how="anti", maintain_order="left")
+        why = f"the goodput of {group} is not known: a flow of it was over before the warm-up"
+        yield from (LeftOut(cell, trial, "ok", why) for cell, trial in missing.iter_rows())
 
 
 def _placed(results: Sequence[CellResult], tables: RunTables, rule: Rule) -> list[JudgedCell]:

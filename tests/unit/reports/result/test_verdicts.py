@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from l4sbench.errors import InputError
 from reports.published import published_cells
+from reports.render.words import left_out_hints
 from reports.result.cells import GroupResult
 from reports.result.load import RunTables
 from reports.result.rules import load_rule
@@ -255,6 +256,22 @@ def test_invalid_and_failed_trials_are_left_out_and_reported(make: Make) -> None
     assert (verdict.word, verdict.trials, verdict.left_out) == (Word.OK, 1, 2)
     assert [(t.trial, t.status) for t in decision.left_out] == [(2, "invalid"), (3, "failed")]
     assert decision.left_out[0].reasons == "the apparatus was wrong"
+
+
+def test_trials_whose_goodput_is_not_known_are_reported(make: Make) -> None:
+    """A flow with few bytes may be over before the warm-up is: the trial is valid, with nothing measured."""
+    tables = make([{"aqm": "fifo", "l4s": [50, 52], "classic": [40, 40]}])
+    flows = tables.flows.to_dicts()
+    for row in flows:
+        if (row["group"], row["trial"]) == ("classic", 2):
+            row["goodput_mbps"] = None
+    write(tables.folder, "flows", flows)
+    decision = decide(RunTables(tables.folder), PAM25)
+    assert (decision.trials, decision.verdicts[0].left_out) == (1, 1)
+    (out,) = decision.left_out
+    assert (out.trial, out.status) == (2, "ok")
+    assert out.reasons.startswith("the goodput of classic is not known")
+    assert not left_out_hints(decision)
 
 
 def test_a_cell_without_an_interval_is_none_of_those_that_straddle_a_limit(make: Make) -> None:
