@@ -224,6 +224,9 @@ class _Judge:
         if not both:
             return RowFinding(claim, place, RowOutcome.NOT_POSSIBLE, reason=self._lacking(claim, other.cell))
         ratio = _ratio([own[trial] for trial in both], [theirs[trial] for trial in both])
+        if math.isnan(ratio[0]):
+            reason = "it is infinite in both cells"
+            return RowFinding(claim, place, RowOutcome.UNDECIDED, len(both), reason=reason)
         return self._decided(claim, place, count, (*ratio, len(both)))
 
     def _decided(
@@ -290,11 +293,13 @@ def _ratio(own: Sequence[float], theirs: Sequence[float]) -> tuple[float, float 
     """Return the ratio R of the means of x and y, paired by trial, and its standard deviation per trial.
 
     By linearisation that is the deviation of x - R y over the mean of y (Cochran, Sampling Techniques, 1977,
-    section 2.11). Nothing over nothing is 1, something over nothing infinite.
+    section 2.11). Nothing over nothing is 1, something over nothing infinite, and infinite over infinite NaN.
     """
     above, below = fmean(own), fmean(theirs)
     if below == 0:
         return (1.0 if above == 0 else math.inf), 0.0
     ratio = above / below
+    if math.inf in (above, below):
+        return ratio, 0.0
     rests = [x - ratio * y for x, y in zip(own, theirs, strict=True)]
     return ratio, stdev(rests) / abs(below) if len(rests) > 1 else None

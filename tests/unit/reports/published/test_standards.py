@@ -43,7 +43,9 @@ def sheet(*claims: Mapping[str, Any], level: str = "MUST", more: int = 0, **row:
     )
 
 
-def tables(folder: Path, got: Got, status: str = "ok") -> RunTables:
+def tables(
+    folder: Path, got: Got, status: str = "ok", old: Mapping[tuple[str, int], float] | None = None
+) -> RunTables:
     trials: list[dict[str, Any]] = []
     flows: list[dict[str, Any]] = []
     for aqm, goodputs in got.items():
@@ -54,7 +56,8 @@ def tables(folder: Path, got: Got, status: str = "ok") -> RunTables:
             ends = {"cc": "x", "sender": "a", "receiver": "b"}
             if status == "ok":
                 flows.append(key | ends | {"flow": "new-0", "group": "new", "goodput_mbps": goodput})
-                flows.append(key | ends | {"flow": "old-0", "group": "old", "goodput_mbps": 10.0})
+                left = (old or {}).get((aqm, trial), 10.0)
+                flows.append(key | ends | {"flow": "old-0", "group": "old", "goodput_mbps": left})
     write(folder / "tables", "trials", trials)
     write(folder / "tables", "flows", flows)
     for name in ("packet_flows", "packets"):
@@ -143,6 +146,19 @@ def test_cells_are_compared_by_trial(tmp_path: Path) -> None:
     assert better.findings[0].value == pytest.approx(10 / 11)
     (nobody,) = verdict(found, sheet(beside), "fifo").verdicts
     assert nobody.outcome is RowOutcome.NOT_POSSIBLE
+
+
+def test_a_ratio_to_nothing_compares_with_others(tmp_path: Path) -> None:
+    starving = {"fifo": [10.0] * 3, "pie": [10.0] * 3, "red": [10.0] * 3}
+    found = tables(tmp_path, starving, old={("pie", 2): 0.0, ("red", 1): 0.0})
+    claim = {"measure": "ratio_per_flow", "than": {"aqm": "fifo"}, "at_least": 0.5, "at_most": 2}
+    (more,) = verdict(found, sheet(claim), "fifo", "pie").verdicts
+    assert more.outcome is RowOutcome.FAIL
+    assert rows(judge(found, sheet(claim), [more.case]))[0]["by"].startswith("ratio_per_flow over that")
+    (less,) = verdict(found, sheet(claim | {"than": {"aqm": "pie"}}), "fifo", "pie").verdicts
+    assert (less.outcome, less.findings[0].value) == (RowOutcome.FAIL, 0)
+    (both,) = verdict(found, sheet(claim | {"than": {"aqm": "pie"}}), "red", "pie").verdicts
+    assert (both.outcome, both.reason) == (RowOutcome.UNDECIDED, "it is infinite in both cells")
 
 
 def test_what_may_not_happen_is_judged_trial_by_trial(tmp_path: Path) -> None:
