@@ -37,6 +37,7 @@ class Level(StrEnum):
 
     MUST = "MUST"
     SHOULD = "SHOULD"
+    MAY = "MAY"
     EXPECTED = "expected"
 
 

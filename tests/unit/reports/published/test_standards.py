@@ -23,7 +23,7 @@ from reports.published.standards import (
     load_sheet,
     offered,
 )
-from reports.published.standards.model import NegativeControl
+from reports.published.standards.model import Level, NegativeControl
 from reports.published.standards.render import as_document, as_junit, markdown, notes, rows, summary
 from reports.result.load import RunTables, load
 from tests.unit.reports.conftest import write
@@ -251,6 +251,20 @@ def test_a_control_that_does_not_fail_makes_its_row_untrusted(tmp_path: Path) ->
     other = control.model_copy(update={"claim": "another claim"})
     for_another_reason = judge(found, of, [Case(of.rows[0], "bad", (place("pie"),), control=other)])
     assert not for_another_reason.verdicts[0].trusted
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "level"),
+    [
+        ("rfc9332", "C5", Level.SHOULD),  # "SHOULD NOT need any configuration"
+        ("rfc9332", "C6", Level.MAY),  # "the following parameters MAY be operator-configurable"
+        ("rfc9743", "F18", Level.MUST),  # "MUST evaluate the impact of changes in the path"
+        ("rfc9768", "E3", Level.EXPECTED),  # "is not stated normatively (in capitals)"
+        ("rfc9768", "E4", Level.EXPECTED),  # the same
+    ],
+)
+def test_rows_have_the_force_of_their_document(name: str, row: str, level: Level) -> None:
+    assert load_sheet(name).row(row).level is level
 
 
 @pytest.mark.parametrize("name", offered())
