@@ -267,6 +267,13 @@ def test_rows_have_the_force_of_their_document(name: str, row: str, level: Level
     assert load_sheet(name).row(row).level is level
 
 
+def test_what_cannot_be_measured_is_in_the_sheet_with_the_reason() -> None:
+    rows_of = {row.id: row for row in load_sheet("rfc9743").rows}
+    assert [f"F{number}" for number in range(1, 21)] == list(rows_of)
+    musts = [name for name, row in rows_of.items() if row.not_possible and row.level is Level.MUST]
+    assert musts == ["F11", "F19"]
+
+
 @pytest.mark.parametrize("name", offered())
 def test_sheets_are_valid(name: str) -> None:
     found = load_sheet(name)
