@@ -43,6 +43,8 @@ OWN: Final = "default"
 _PUNCTUATION: Final = "_.:%+/=,-"
 _WORD: Final = re.compile(f"[A-Za-z0-9{_PUNCTUATION}]+")  # the hyphen is last
 
+_IN_BITS: Final = 1e6
+"""A rate without unit from which it is in bit/s: no link has as many Mbit/s."""
 _UNITS: Final[Mapping[str, str]] = {
     "rate": "mbit",
     "duration": "ms",
@@ -134,12 +136,22 @@ class Parameter:
                 return self._word(raw)
         expected = EXPECTED[self.kind]
         if isinstance(raw, int | float) and not isinstance(raw, bool):
-            number = shown(raw)
-            hint = f"did you mean {number}{self.unit or _UNITS[self.kind]}?" if raw >= 0 else None
-            raise BadValueError(f"expected {expected}, but {number} has no unit", hint)
+            hint = f"did you mean {self._with_unit(raw)}?" if raw >= 0 else None
+            raise BadValueError(f"expected {expected}, but {shown(raw)} has no unit", hint)
         if not isinstance(raw, str):
             raise BadValueError(f"expected {expected}, not {shown(raw)}")
         return parse_quantity(self.kind, raw)
+
+    def _with_unit(self, raw: float) -> str:
+        """Return a number with the unit that it most likely has; with two if it may be seconds or a share."""
+        number, unit = shown(raw), self.unit or _UNITS[self.kind]
+        if self.kind == "rate" and _IN_BITS <= raw < _BEYOND:
+            return str(Rate(round(raw)))  # bit/s, as tc has a number without unit
+        if 0 < raw < 1 and self.kind == "percent":
+            return f"{number}% or {raw * 100:g}%"
+        if 0 < raw < 1 and unit == "ms":
+            return f"{number}ms or {number}s"
+        return f"{number}{unit}"
 
     def _word(self, raw: object) -> str:
         choices = tuple(map(str, self.choices))

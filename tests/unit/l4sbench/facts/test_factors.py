@@ -155,6 +155,27 @@ def test_bad_values(name: str, raw: object, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "raw", "meant"),
+    [
+        ("rate", 100, "100mbit"),
+        ("rate", 100_000_000, "100mbit"),
+        ("rate", 2.5e6, "2.5mbit"),
+        ("rate", float("inf"), "infmbit"),
+        ("rtt", 10, "10ms"),
+        ("rtt", 0.01, "0.01ms or 0.01s"),
+        ("path.loss", 1, "1%"),
+        ("path.loss", 0.01, "0.01% or 1%"),
+    ],
+)
+def test_a_number_without_unit_is_told_what_it_may_mean(name: str, raw: float, meant: str) -> None:
+    factor = factor_of(name)
+    assert factor is not None
+    with pytest.raises(BadValueError) as raised:
+        factor.parse(raw)
+    assert raised.value.hint == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
     ("parameter", "raw", "value"),
     [
         (Parameter("a", "float"), "1e-3", 0.001),
