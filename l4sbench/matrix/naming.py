@@ -48,7 +48,13 @@ SETTINGS = (
 )
 
 
-_MEANT: Final = {"name": "matrix"}
+_MEANT: Final = {
+    "name": "matrix",
+    **dict.fromkeys(("queue", "qdisc"), "aqm"),
+    "bandwidth": "rate",
+    "delay": "rtt",
+    **dict.fromkeys(("repetitions", "runs"), "trials"),
+}
 """Keys of other tools -> what they are called here."""
 
 
@@ -134,6 +140,9 @@ class Names:
                     "unknown key",
                     f"write factors of a flow group dotted, such as {quoted(name)}.ecn",
                 )
+            if name in SETTINGS:
+                message = "is of the whole matrix, not a factor of cells"
+                return Problem("", name, message, "write it at the top of the file")
             hint = f"did you mean {_MEANT[name]}?" if name in _MEANT else did_you_mean(name, self._offered())
             return Problem("", name, "unknown key", hint)
         dotted = [f"{group}.{rest}" for group in self.groups] if did_you_mean(head, self.groups) else ()

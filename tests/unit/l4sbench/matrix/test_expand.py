@@ -57,6 +57,27 @@ def table(matrix: Matrix, *names: str) -> list[tuple[str, ...]]:
     return [tuple(str(cell.canonical().get(name)) for name in names) for cell in matrix.cells]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "axes: {aqm: [fifo], seed: [1, 2]}",
+            "seed: is of the whole matrix, not a factor of cells; write it at",
+        ),
+        ("aqm: fifo\nquick: {rule: none}", "rule: is of the whole matrix"),
+        ("aqm: fifo\nexclude: [{trials: 3}]", "trials: is of the whole matrix"),
+        ("axes: {queue: [fifo, codel]}", "queue: unknown key; did you mean aqm?"),
+        ("aqm: fifo\nbandwidth: 10mbit", "bandwidth: unknown key; did you mean rate?"),
+        ("aqm: fifo\ndelay: 10ms", "delay: unknown key; did you mean rtt?"),
+        ("aqm: fifo\nrepetitions: 5", "repetitions: unknown key; did you mean trials?"),
+    ],
+)
+def test_a_key_that_is_no_factor_is_told_where_it_belongs(make: Make, text: str, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        make(text)
+    assert message in str(raised.value)
+
+
 def test_quickstart_is_what_the_design_says() -> None:
     matrix = load(MATRICES / "quickstart.yaml")
     assert (matrix.name, matrix.trials, matrix.rule, matrix.seed) == (
