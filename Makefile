@@ -22,7 +22,7 @@ demo: env-run ## from a fresh clone to a decision table; the second time takes s
 	@$(BIN)/l4sbench lab build
 	@$(BIN)/l4sbench run matrices/quickstart.yaml
 
-test: ## the whole test suite, including the lab
+test: ## the test suite, including the lab, without tests that take minutes each
 	@+$(MAKE) --no-print-directory --jobs=2 lab env-flent $(STATIC)
 	@$(PYTEST) -m "not long" $(AT_ONCE)
 
