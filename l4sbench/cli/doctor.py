@@ -32,7 +32,7 @@ def add_parser(commands: Subparsers) -> None:
         examples=(
             "l4sbench doctor",
             "l4sbench doctor --json",
-            "l4sbench doctor --pauses                       for how long this machine stands still",
+            "l4sbench doctor --pauses                       how often and for how long this machine pauses",
             "l4sbench doctor --pauses --on ssh:hosts.yml    and every host of an inventory",
         ),
     )

@@ -49,7 +49,7 @@ def add_parsers(own: Subparsers) -> None:
         bisect,
         help="build a kernel tree, run the matrix of a good run and compare: a step of git bisect run",
         examples=(
-            "git bisect run l4sbench lab bisect ~/runs/mine/latest --kernel-tree .",
+            "git bisect run l4sbench lab bisect ~/runs/mine/20260102T030405Z --kernel-tree .",
             "l4sbench lab bisect GOOD --kernel-tree DIR aqm=codel     one kernel, some cells",
         ),
     )

@@ -35,3 +35,11 @@ def test_a_good_run_of_single_trials_calls_no_kernel_good(
     (tree / "arch" / "um" / "Kconfig").touch()
     assert main(["lab", "bisect", str(run.path), "--kernel-tree", str(tree)]) == 255
     assert "has no cell with two trials" in capsys.readouterr().err
+
+
+def test_the_example_for_git_names_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["lab", "bisect", "--help"])
+    examples = capsys.readouterr().out.partition("examples:")[2]
+    assert "git bisect run l4sbench lab bisect" in examples
+    assert "latest" not in examples  # each step would compare with the step before it
