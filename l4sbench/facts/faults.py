@@ -29,7 +29,7 @@ class Remedy(Enum):
     )
     ECN = (
         "another-ecn-than-asked",
-        "the first packet was lost and TCP asked again without ECN: add trials with --trials N or --sure",
+        "the path clears ECN, or a host's net.ipv4.tcp_ecn was changed; if few trials have it, try --sure",
     )
     BUSY = (
         "host-too-busy",

@@ -32,6 +32,12 @@ def test_every_remedy_has_a_section_and_every_section_a_remedy() -> None:
     assert Remedy.ECN.text.endswith("(l4sbench docs troubleshooting another-ecn-than-asked)")
 
 
+def test_the_advice_on_ecn_blames_no_lost_syn() -> None:
+    """Hosts of trials ask for ECN again (`l4sbench.program.placement`), so a lost SYN changes nothing."""
+    assert "lost" not in Remedy.ECN.hint
+    assert "tcp_ecn_fallback` is 0" in (ROOT / PAGE).read_text(encoding="utf-8").replace("\n", " ")
+
+
 def test_codes_are_distinct() -> None:
     assert len({kind.code for kind in FaultKind}) == len(FaultKind)
 
