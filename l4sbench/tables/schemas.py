@@ -37,7 +37,7 @@ class TrialsTable(OfTrial):
     `aqm.target_ms`, `l4s.cc`); factors that a cell does not have are null.
     """
 
-    status = text("`ok`, `invalid` (the setup was not as its cell says) or `failed` (the trial broke)")
+    status = text("`ok`, `invalid` (the setup was not as its cell asks) or `failed` (the trial broke)")
     reasons = text("reasons why a trial is invalid or failed, joined by `; `", null=True)
     faults = texts("kinds of these reasons, in the same order; null in tables of older versions")
     flags = texts(
@@ -106,7 +106,7 @@ class FlowsTable(OfTrial):
     rwnd_limited_ms = real("of this, limited by the receiver's window", "ms")
     sndbuf_limited_ms = real("of this, limited by the send buffer", "ms")
     left_out = text(
-        "why the flow is left out of its group's figures, because it did not do what its cell says; null: it "
+        "why the flow is left out of its group's figures, because it did not do what its cell asks; null: it "
         "counts. At most 5 % of a group's flows are; with more the trial is invalid",
         null=True,
     )
@@ -135,8 +135,8 @@ class IntervalsTable(OfTrial):
 class RequestsTable(OfTrial):
     """One row per valid trial, flow of `send: requests`, `workload` or `pages`, and TCP connection or page.
 
-    Times count from its opening, of a page from that of its connections; null: it had not come so far at the
-    flow's end.
+    Times count from the opening of the connection, or of the page's connections; null: the connection or page
+    had not come so far at the flow's end.
     """
 
     flow = text("id of the flow", key=True)
