@@ -25,6 +25,7 @@ from l4sbench.errors import BadValueError, InputError, suggest
 from l4sbench.facts.factors import GROUP_FACTORS, column_of, name_of, refers
 from l4sbench.text.parameters import plain
 from l4sbench.text.wording import quoted
+from l4sbench.traffic import SENDS
 
 if TYPE_CHECKING:
     from l4sbench.app.prepare import Prepared
@@ -89,7 +90,7 @@ def candidate_of(text: str, kind: Kind, catalog: Catalog) -> Candidate:
     from reports.published.standards.model import Kind
 
     if kind is Kind.SENDER and text.endswith(_FILES):
-        return _from_file(Path(text))
+        return _from_file(Path(text), catalog)
     name, *stated = text.split(":")
     if kind is Kind.QUEUE:
         queue = catalog.queue(catalog.queue_name(name))
@@ -136,7 +137,7 @@ def _check(where: str, parameter: Parameter, value: Scalar) -> None:
         raise InputError(f"{where}: {parameter.name}: {error.message}", error.hint) from None
 
 
-def _from_file(path: Path) -> Candidate:
+def _from_file(path: Path, catalog: Catalog) -> Candidate:
     """Return a sender that a file describes, whose programs have paths relative to the file."""
     from reports.published.standards.candidates import load_candidate
     from reports.published.standards.model import Kind
@@ -150,8 +151,11 @@ def _from_file(path: Path) -> Candidate:
         factors[name] = (
             f"{path.parent.resolve()}/{value}" if moved and not str(value).startswith("/") else value
         )
-    own = {"capture": "headers"} if factors.get("send") == _EXEC else {}
-    return Candidate(Kind.SENDER, found.candidate, factors, own, factors.get("codepoint") == "ect1")
+    send, control = factors.get("send"), catalog.congestion_controls.get(str(factors.get("cc")))
+    by_kernel = send is None or (str(send) in SENDS and send != _EXEC)
+    l4s = factors.get("codepoint") == "ect1" or (by_kernel and control is not None and control.l4s)
+    own: dict[str, Scalar] = {} if by_kernel else {"capture": "headers"}
+    return Candidate(Kind.SENDER, found.candidate, factors, own, l4s)
 
 
 @dataclass(frozen=True)

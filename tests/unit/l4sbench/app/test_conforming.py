@@ -231,6 +231,21 @@ def test_a_sender_of_one_s_own_is_a_file(make: Make, tmp_path: Path) -> None:
     assert cells(found)[0].startswith("fifo_1bdp_10mbit_10ms_reno_paced")
 
 
+def test_a_file_may_name_what_the_catalog_has(make: Make, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yml"
+    mine.write_text("candidate: mine\nflow: {cc: prague, initial_window: 10p}\n", encoding="utf-8")
+    only_l4s = SENDERS.replace("applies: sender", "applies: sender\n    l4s_only: true")
+    assert [case.hindrance for case in make(only_l4s, str(mine)).cases] == [None, None]
+    mine.write_text("candidate: mine\nflow: {cc: cubic}\n", encoding="utf-8")
+    assert all(case.hindrance is not None for case in make(only_l4s, str(mine)).cases)
+    mine.write_text("candidate: mine\nflow: {send: quinn, cc: cubic}\n", encoding="utf-8")
+    quinn = make(SENDERS, str(mine))  # measured by its packets
+    assert quinn.prepared is not None
+    assert [case.hindrance for case in quinn.cases] == [None, None]
+    own = {place.cell for case in quinn.cases for place in case.places}
+    assert {cell.capture for cell in quinn.prepared.matrix.cells if cell.id in own} == {"headers"}
+
+
 @pytest.mark.parametrize("name", offered())
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_row_of_a_sheet_has_cells(name: str, quick: bool, tmp_path: Path) -> None:
