@@ -33,7 +33,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,8 +78,6 @@ done
 sleep "$4"
 printf %s "$3" >"$1/b.txt"
 """
-
-Digests = Mapping[str, str]
 
 
 class Violation(Exception):  # noqa: N818  (what the attack is after)

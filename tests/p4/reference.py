@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 TCP, UDP = 6, 17
 FIN, RST, ACK = 0x01, 0x04, 0x10
-DONT_FRAGMENT = 0x4000
 OPTION = struct.Struct("!BBHBBHII")
 """Kind, length, experiment, version and flags, bottleneck, flows, capacity in kbit/s, queue in bytes."""
 KIND, EXID, VERSION, MICE_CROWDED = 253, 0x4E43, 1, 0x1

@@ -84,6 +84,16 @@ def test_a_program_is_one_folder(programs: Path, tmp_path: Path) -> None:
     assert [port.get("gap") for port in config["ports"]] == [None, 7]  # type: ignore[attr-defined]
 
 
+def test_a_switch_is_not_configured_for_a_cell_that_it_cannot_run(tmp_path: Path) -> None:
+    wanted = tmp_path / "mine.yaml"
+    wanted.write_text(f"{MATRIX}family: ipv6\n", encoding="utf-8")
+    (cell,) = api.load_matrix(wanted).cells
+    with pytest.raises(InputError) as raised:
+        switch_config(cell, LINE6, Catalog.load(), SWITCH, hosts())
+    message = f"{cell.id}: the program on a switch is for IPv4 only, not for IPv6; write family: ipv4"
+    assert str(raised.value) == message
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
