@@ -249,17 +249,13 @@ def _others(
     By cell: `label` (queue and buffer), `company` (who runs, beside whom), `valid` and `left_out` (numbers of
     trials), and by the names of cells in the table the means of the groups that it has.
     """
-    counts = {
-        cell: {"valid": valid, "left_out": out}
-        for cell, valid, out in tables.trials.group_by("cell")
-        .agg((pl.col("status") == "ok").sum(), (pl.col("status") != "ok").sum().alias("out"))
-        .iter_rows()
-    }
+    counts = tables.counts()
     found: dict[str, dict[str, object]] = {}
     for cell, own in cells.items():
         queue = own["aqm"].called if "aqm" in own else ""
         label = ", ".join(filter(None, (queue, str(own.get(BUFFER, ""))))) or cell
-        found[cell] = {"label": label, "company": _company(own), **counts[cell]}
+        valid, left_out = counts[cell]
+        found[cell] = {"label": label, "company": _company(own), "valid": valid, "left_out": left_out}
     for name, group in (("l4s", decision.rule.l4s), ("classic", decision.rule.classic)):
         of_group = tables.totals(group, decision.rule.value).filter(pl.col("cell").is_in(list(cells)))
         means = of_group.group_by("cell", maintain_order=True).agg(

@@ -272,7 +272,7 @@ def compare(
     if not pairs:
         raise InputError(f"no cell of the run was published in {study}", _range(published))
     pairs.sort(key=lambda pair: (pair.published.key, pair.cell.id))
-    run = {pair.published.key for pair in pairs} | {by_key[key].key for key in invalid}
+    run = {pair.published.key for pair in pairs} | set(invalid)
     pairings = {_of(pair.published.factors, _PAIRING) for pair in pairs}
     asked = [cell for cell in published if _of(cell.factors, _PAIRING) in pairings]
     about = {pair.published.factors["l4s.cc"] for pair in pairs}

@@ -274,7 +274,8 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
     entries: dict[tuple[Label, str, Label], list[JudgedCell]] = {}
     for cell in judged:
         entries.setdefault((cell.question, cell.row, cell.column), []).append(cell)
-    trials = tables.trials.filter(pl.col("cell").is_in([cell.id for cell in results]))
+    judged_cells = pl.col("cell").is_in([cell.id for cell in results])
+    trials, valid = tables.trials.filter(judged_cells), tables.valid.filter(judged_cells)
     every = factors_of(tables)
     baselines = len(found.cells(cell.factors for cell in results))
     first = results[0].factors
@@ -287,8 +288,8 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
         modules=tuple(tables.listed("modules", trials)),
         testbeds=tuple(tables.listed("testbed", trials)),
         # those of baselines, too: without them a group is measured by the link's rate
-        left_out=(*trials_left_out(tables.trials), *_not_measured(tables, rule, trials)),
-        flagged=tables.listed("flags", trials.filter(pl.col("status") == "ok")),
+        left_out=(*trials_left_out(tables.trials), *_not_measured(tables, rule, valid)),
+        flagged=tables.listed("flags", valid),
         fixed={name: first[name] for name in first if not varying(results, [name])},
         solo=len(every) - len(results) - baselines,
         baselines=baselines,
@@ -296,9 +297,9 @@ def decide(tables: RunTables, rule: Rule, looks: int = 1) -> Decision:
     )
 
 
-def _not_measured(tables: RunTables, rule: Rule, trials: pl.DataFrame) -> Iterator[LeftOut]:
-    """Yield those valid ones of `trials` that do not count because a group's goodput is not known."""
-    rest = trials.filter(pl.col("status") == "ok").select("cell", "trial")
+def _not_measured(tables: RunTables, rule: Rule, valid: pl.DataFrame) -> Iterator[LeftOut]:
+    """Yield those of `valid` trials that do not count because a group's goodput is not known."""
+    rest = valid.select("cell", "trial")
     for group in (rule.l4s, rule.classic):
         known = tables.totals(group, rule.value)
         missing = rest.join(known, on=["cell", "trial"], how="anti", maintain_order="left")

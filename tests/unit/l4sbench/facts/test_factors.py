@@ -12,6 +12,14 @@ from l4sbench.text.parameters import Parameter
 from l4sbench.text.units import Duration, Packets, Percent, Plain, Rate, Size, Value
 
 
+def refused(name: str, raw: object) -> BadValueError:
+    factor = factor_of(name)
+    assert factor is not None
+    with pytest.raises(BadValueError) as raised:
+        factor.parse(raw)
+    return raised.value
+
+
 def test_released_defaults_never_change() -> None:
     """Ids of cells leave out what is at its default, so a changed default would give old ids to new cells."""
     defaults = {name: str(factor.default) for name, factor in FACTORS.items() if factor.default is not None}
@@ -147,11 +155,7 @@ def test_values(name: str, raw: object, value: Value) -> None:
     ],
 )
 def test_bad_values(name: str, raw: object, message: str) -> None:
-    factor = factor_of(name)
-    assert factor is not None
-    with pytest.raises(BadValueError) as raised:
-        factor.parse(raw)
-    assert message in str(raised.value)
+    assert message in str(refused(name, raw))
 
 
 @pytest.mark.parametrize(
@@ -168,11 +172,7 @@ def test_bad_values(name: str, raw: object, message: str) -> None:
     ],
 )
 def test_a_number_without_unit_is_told_what_it_may_mean(name: str, raw: float, meant: str) -> None:
-    factor = factor_of(name)
-    assert factor is not None
-    with pytest.raises(BadValueError) as raised:
-        factor.parse(raw)
-    assert raised.value.hint == f"did you mean {meant}?"
+    assert refused(name, raw).hint == f"did you mean {meant}?"
 
 
 @pytest.mark.parametrize(

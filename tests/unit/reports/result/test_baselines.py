@@ -81,7 +81,7 @@ def test_a_group_is_measured_by_what_it_gets_alone(make: Make) -> None:
 
 
 def test_invalid_trials_of_a_baseline_are_reported(make: Make) -> None:
-    """Nothing else tells that the group is measured by the link's rate although a baseline was run."""
+    """Nothing else in a report shows that a group with a baseline is measured by the link's rate."""
     cells = [
         pair("fifo", [48.0] * 3, [47.0] * 3),
         pair("fifo", [94.0], [0], status=["ok", "invalid"], **ALONE["l4s"]),
