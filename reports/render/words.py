@@ -105,7 +105,8 @@ def why_unsure(cell: JudgedCell) -> str:
 def in_doubt(cell: JudgedCell) -> str:
     """Return the intervals that do not settle a cell's verdict, whose they are, and the limits in them.
 
-    The text is empty where there are none, as with 1 trial.
+    Where there are none for lack of trials of a baseline, the text names it. It is empty where there are none
+    because the cell has 1 trial.
     """
     return "; ".join(text for side in cell.judged.doubts if (text := _may(cell, side)))
 
@@ -113,7 +114,7 @@ def in_doubt(cell: JudgedCell) -> str:
 def _may(cell: JudgedCell, side: JudgedSide) -> str:
     name, kept = cell.called(side.role), interval_text(side)
     if not kept:
-        return ""
+        return f"{name} alone has only 1 trial" if side.whole.alone_trials == 1 < side.keeps.trials else ""
     what = "Mbit/s" if side.in_mbps else f"% of {'what it gets alone' if side.whole.alone else 'the link'}"
     if side.own_kind is not None:
         return f"{name} may get {kept} {what}, beside its own kind {_own_kind(side.own_kind)}"

@@ -30,10 +30,20 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class Whole:
-    """The whole that a goodput is a part of: the link's rate, or with `alone` the group's goodput alone."""
+    """The whole that a goodput is a part of: the link's rate, or the group's goodput alone.
+
+    Attributes:
+        mbps: The whole.
+        alone_trials: Number of trials of the group's goodput alone; None for the link's rate.
+    """
 
     mbps: float = 100.0
-    alone: bool = False
+    alone_trials: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        """True for the group's goodput alone."""
+        return self.alone_trials is not None
 
 
 @dataclass(frozen=True)

@@ -374,7 +374,7 @@ def _judged(rule: Rule, cell: CellResult) -> Judged:
         assert group.goodput is not None  # noqa: S101  (the cell has a valid trial)
         if rule.metric == "l4s-goodput" or group.harm is None or group.alone is None:
             return group.goodput.percent_of(cell.rate_mbps), Whole(cell.rate_mbps)
-        return group.harm.rest, Whole(group.alone.value, alone=True)
+        return group.harm.rest, Whole(group.alone.value, group.alone.trials)
 
     (l4s, l4s_whole), (classic, classic_whole) = kept(cell.l4s), kept(cell.classic)
     same = cell.classic.same_harm

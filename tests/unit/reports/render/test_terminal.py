@@ -309,6 +309,16 @@ def test_a_doubt_names_the_one_trial_beside_its_own_kind(make: Make) -> None:
     )
 
 
+def test_a_doubt_names_the_one_trial_of_a_group_alone(make: Make) -> None:
+    alone = {"l4s.cc": None, "l4s.ecn": None, "l4s.count": None, "l4s": [0], "classic": [95]}
+    cells: list[dict[str, Any]] = [
+        {"aqm": "fifo", "l4s": [60] * 3, "classic": [35] * 3},
+        {"aqm": "fifo"} | alone,
+    ]
+    text = as_text(decide(make(cells), load_rule("l4sbench1")), 200)
+    assert "undecided: CUBIC alone has only 1 trial (3 trials)" in text
+
+
 def test_limits_of_a_fast_link_are_whole_numbers(make: Make) -> None:
     goodputs = {"l4s": [22_000, 60_000, 41_000], "classic": [50_000, 51_000, 52_000]}
     cell = {"aqm": "fifo", "rate_mbps": 100_000.0} | goodputs
