@@ -35,11 +35,23 @@ if TYPE_CHECKING:
     from l4sbench.text.units import Rate, Value
 
 _IMPAIRING = frozenset({"path.jitter", "path.loss", "path.loss_burst", "path.wifi_loss"})
+_DETAIL_OF = {
+    "path.jitter_model": "path.jitter",
+    "path.jitter_every": "path.jitter",
+    "path.jitter_order": "path.jitter",
+    "path.jitter_direction": "path.jitter",
+    "path.pause_every": "path.pause",
+    "path.pause_at": "path.pause",
+    "path.loss_burst": "path.loss",
+}
+"""Factors that only say how another one acts, which is off by default."""
+
 PAIR_BYTES = 2 * PACKET_BYTES
 """Two full-size packets: with a smaller buffer a queue cannot keep a link busy."""
 
 _FEWEST_RTTS = 10
 _FEWEST_PACKETS = 100
+_ALL_PPB = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +120,9 @@ def _of_path(cell: Cell, parts: int) -> Iterator[Problem]:
         if isinstance(loss, Percent) and loss_chances(loss, cell.path_loss_burst)[0] > 1:
             message = f"losses of {cell.path_loss_burst} in a row cannot be {loss} of all packets"
             yield Problem("", "path.loss_burst", message, "make it longer")
+    if all(isinstance(loss, Percent) and loss.ppb == _ALL_PPB for loss in losses if loss is not None):
+        message = f"with {cell.path_loss} nothing arrives in the whole trial, and no flow can start"
+        yield Problem("", "path.loss", message, "make it smaller, or let an event change it")
     yield from _of_wifi(cell)
 
 
@@ -172,7 +187,9 @@ class _Shape:
 
     @cached_property
     def oddities(self) -> tuple[Oddity, ...]:
-        return tuple(Oddity(message) for message in (*self._of_params(), *self._of_ecn()))
+        return tuple(
+            Oddity(message) for message in (*self._of_params(), *self._of_details(), *self._of_ecn())
+        )
 
     def _of_params(self) -> Iterator[str]:
         cell, queue = self.cell, self.catalog.queue(self.cell.aqm)
@@ -182,6 +199,12 @@ class _Shape:
                 yield f"aqm.{name} has no effect on {queue.name} with these other parameters"
         if f"aqm.{queue.buffer}" in cell.given and "buffer_bdp" in cell.given:
             yield f"aqm.{queue.buffer} replaces buffer_bdp for {queue.name}: other buffers are the same cell"
+
+    def _of_details(self) -> Iterator[str]:
+        stated = self.cell.given.union(*(event.changes for event in self.cell.events))
+        for detail, factor in _DETAIL_OF.items():
+            if detail in stated and factor not in stated:
+                yield f"{detail} has no effect without {factor}, which is 0 unless stated"
 
     @cached_property
     def _sends_l4s(self) -> bool:

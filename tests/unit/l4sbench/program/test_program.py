@@ -557,6 +557,10 @@ def test_a_plain_cell_is_not_odd() -> None:
             "aqm.flow_limit has no effect on fq with these other parameters",
         ),
         (
+            {"path__jitter_model": "uniform"},
+            "path.jitter_model has no effect without path.jitter, which is 0 unless stated",
+        ),
+        (
             {"rtt": "20s", "duration": "60s"},
             "a trial is shorter than 10 round-trip times, in which flows hardly start: 60s with an rtt",
         ),
@@ -568,6 +572,17 @@ def test_a_plain_cell_is_not_odd() -> None:
 )
 def test_oddities(factors: dict[str, Value], message: str) -> None:
     assert message in "\n".join(str(one) for one in oddities(cell(**factors), CATALOG))
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {"path__pause_at": "senders", "path__pause": "0s"},  # one value of an axis
+        {"path__loss_burst": "3p", "events__x__at": "1s", "events__x__path.loss": "1%"},
+    ],
+)
+def test_details_of_what_is_stated_are_not_odd(factors: dict[str, Value]) -> None:
+    assert not oddities(cell(**factors), CATALOG)
 
 
 QDISCS = """[
@@ -799,6 +814,7 @@ def test_an_event_changes_the_mcs_at_the_router() -> None:
             {"path__loss_burst": "1p", "events__x__at": "1s", "events__x__path.loss": "60%"},
             "path.loss_burst",
         ),
+        ({"path__loss": "100%"}, "path.loss"),
     ],
 )
 def test_what_cannot_be(factors: dict[str, Value], path: str) -> None:
@@ -809,7 +825,8 @@ def test_paths_that_can_just_be() -> None:
     assert not problems(cell(path__pause="20ms", path__pause_every="21ms"), CATALOG)
     assert not problems(cell(path__jitter="5ms"), CATALOG)
     assert not problems(cell(path__jitter="6ms", path__jitter_model="normal"), CATALOG)
-    assert not problems(cell(path__loss="100%", path__loss_burst="5p"), CATALOG)
+    on = {"events__on__at": "1s", "events__on__path.loss": "0%"}
+    assert not problems(cell(path__loss="100%", path__loss_burst="5p", **on), CATALOG)
 
 
 def on_a_switch(**factors: Value) -> Mapping[str, Program]:
