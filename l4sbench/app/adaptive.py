@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from l4sbench.errors import InputError
-from l4sbench.planning.plan import looks
+from l4sbench.planning.trials import looks
 
 if TYPE_CHECKING:
     from pathlib import Path

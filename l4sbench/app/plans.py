@@ -13,7 +13,8 @@ from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
-    from l4sbench.planning.plan import CellPlan, Plan, PlanRow, Reason, Spread
+    from l4sbench.planning.plan import CellPlan, Plan, PlanRow, Spread
+    from l4sbench.planning.trials import Reason
     from l4sbench.text.units import Packets, Size, Value
 
 MOST_ROWS: Final = 60

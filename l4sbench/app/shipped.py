@@ -191,7 +191,7 @@ def _matrices() -> Iterator[ShippedMatrix]:
 def _size(file: Path, catalog: Catalog) -> dict[str, Any]:
     from l4sbench.matrix import Matrix
     from l4sbench.planning.estimating import carried_mbps, kind_of
-    from l4sbench.planning.plan import looks
+    from l4sbench.planning.trials import looks
 
     matrix = Matrix.load(file, catalog)
     each = looks(matrix.trials)[0]

@@ -141,7 +141,7 @@ def warn_of(plan: Plan, *, every: bool = False) -> None:
     A matrix that ships with l4sbench is unusual on purpose: its cells are counted, unless with `every`.
     """
     from l4sbench.app.words import ships
-    from l4sbench.planning.plan import Reason
+    from l4sbench.planning.trials import Reason
 
     for note in plan.notes:
         say(f"note: {note}")
@@ -205,7 +205,7 @@ def _print_baselines(plan: Plan, *, every: bool) -> None:
 
 def _more(forecast: Forecast, planned: Planned) -> str:
     """Describe the trials that adaptive cells will probably get after the first look."""
-    from l4sbench.planning.plan import looks
+    from l4sbench.planning.trials import looks
 
     at = looks(planned.plan.matrix.trials)
     took = as_duration(forecast.work_s / planned.jobs)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from l4sbench.engine.worker import Task
-from l4sbench.planning.plan import looks, reason_of
+from l4sbench.planning.trials import looks, reason_of
 from l4sbench.store import TrialFolder
 
 if TYPE_CHECKING:

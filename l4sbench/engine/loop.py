@@ -35,7 +35,8 @@ from l4sbench.facts import events
 from l4sbench.facts.events import Status
 from l4sbench.facts.faults import texts
 from l4sbench.planning.estimating import carried_mbps, kind_of
-from l4sbench.planning.plan import Batch, PlannedTrial, ReadyBatch, Reason
+from l4sbench.planning.plan import Batch, ReadyBatch
+from l4sbench.planning.trials import PlannedTrial, Reason
 
 if TYPE_CHECKING:
     import threading

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -26,16 +25,16 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.matrix import LEAST_TRIALS
 from l4sbench.planning.estimating import carried_mbps, kind_of
 from l4sbench.planning.inputs import TrialInputs, needs
+from l4sbench.planning.trials import PlannedTrial, Reason, looks, number_to_run, trials_of
 from l4sbench.program.memory import guest_mb
 from l4sbench.program.trial import draw_unit
-from l4sbench.store import TrialFolder
 from l4sbench.text.wording import counted
 
 if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.estimate import TimeRange
     from l4sbench.facts.traits import Identity, Needs, Stage, Stages, TestbedTraits
-    from l4sbench.matrix import Matrix, Trials
+    from l4sbench.matrix import Matrix
     from l4sbench.planning.estimating import Costs
     from l4sbench.store import StoreView
     from l4sbench.text.units import Value
@@ -43,47 +42,7 @@ if TYPE_CHECKING:
 MAX_TRIALS: Final = 3_000_000
 """Number of trials of one plan: a run holds all that it has to start in memory."""
 
-SECOND_LOOK: Final = 5
-"""Adaptive cells are judged after the minimum number of trials, after this many, and after the maximum."""
-
-MOST_TRIES: Final = 3
-"""A trial that failed so often with the same inputs is not tried again, unless a user asks for it."""
-
 Key: TypeAlias = "tuple[Value | None, ...]"
-
-
-class Reason(StrEnum):
-    """The reason for which a trial runs or, for `ended` and `failed 3 times`, does not."""
-
-    NEW = "new"
-    ENDED = "ended"
-    FAILED_BEFORE = "failed before"
-    GIVEN_UP = f"failed {MOST_TRIES} times"
-    INVALID_BEFORE = "invalid before"
-    INPUTS_CHANGED = "inputs changed"
-    NO_CAPTURES = "ended without captures"
-
-    @property
-    def runs(self) -> bool:
-        """True if a run starts trials with this reason."""
-        return self in _RUNS
-
-    __hash__ = str.__hash__  # that of enumerations is slow, and a plan counts reasons by the million
-
-
-_RUNS: Final = frozenset(Reason) - {Reason.ENDED, Reason.GIVEN_UP}
-
-
-class PlannedTrial(NamedTuple):
-    """One trial of a cell; it runs unless it has ended."""
-
-    trial: int
-    reason: Reason
-
-    @property
-    def runs(self) -> bool:
-        """True if a run would start it."""
-        return self.reason.runs
 
 
 class CellPlan(NamedTuple):
@@ -100,7 +59,7 @@ class CellPlan(NamedTuple):
     @property
     def to_run(self) -> int:
         """Number of its trials that would run."""
-        return _to_run(self.trials)
+        return number_to_run(self.trials)
 
     @property
     def work_s(self) -> float:
@@ -378,7 +337,7 @@ class Plan:
         inputs = self.inputs(identity)
         numbers = range(1, looks(self.matrix.trials)[0] + 1)
         cells = tuple(
-            planned._replace(trials=_trials(planned.cell, numbers, inputs, view.of(planned.cell.id)))
+            planned._replace(trials=trials_of(planned.cell, numbers, inputs, view.of(planned.cell.id)))
             for planned in batch.cells
         )
         return ReadyBatch(cells, inputs)
@@ -423,7 +382,7 @@ def plan(
         lasts_s = cell.length.s
         kind = kind_of(cell, capture=capture)
         wall_s = trial_s(kind, lasts_s, carried_mbps(cell))
-        return CellPlan(cell, _trials(cell, numbers, inputs, ended), wall_s, kind)
+        return CellPlan(cell, trials_of(cell, numbers, inputs, ended), wall_s, kind)
 
     with collector_paused():
         if stages is None:
@@ -464,84 +423,6 @@ def _with_few_changes(batches: Sequence[StagedBatch], stages: Stages) -> tuple[S
 def _changes(batch: StagedBatch, now: Mapping[str, str]) -> tuple[str, ...]:
     """Hosts that have to restart before a batch."""
     return tuple(host for host, kernel in batch.stage.state.items() if now.get(host) != kernel)
-
-
-def looks(trials: Trials) -> tuple[int, ...]:
-    """Return the numbers of trials after which an adaptive cell is judged; one number when trials are fixed.
-
-    Few looks reduce the risk of stopping on a lucky streak.
-    """
-    if trials.until is None:
-        return (trials.max,)
-    return tuple(sorted({trials.min, min(max(SECOND_LOOK, trials.min), trials.max), trials.max}))
-
-
-def reason_of(ended: Sequence[TrialFolder], trial: int, digest: str, *others: str) -> Reason:
-    """Return why a trial runs or not, given the folders of its cell's ended trials.
-
-    `others` are digests of results that serve as well, see `TrialInputs.accepted`.
-    """
-    if not ended:
-        return Reason.NEW
-    own = [folder for folder in ended if folder.trial == trial]
-    if any(not folder.kind and folder.inputs in (digest, *others) for folder in own):
-        return Reason.ENDED
-    kinds = [folder.kind for folder in own if folder.inputs == digest]
-    if "invalid" in kinds:
-        return Reason.INVALID_BEFORE
-    if "older" in kinds:
-        return Reason.INPUTS_CHANGED
-    if tries := kinds.count("failed"):
-        return Reason.FAILED_BEFORE if tries < MOST_TRIES else Reason.GIVEN_UP
-    return Reason.INPUTS_CHANGED if own else Reason.NEW
-
-
-def _trials(
-    cell: Cell, numbers: range, inputs: TrialInputs | None, ended: Sequence[TrialFolder]
-) -> tuple[PlannedTrial, ...]:
-    """Return the trials of a cell with these numbers, and those beyond that ended with other inputs.
-
-    Tables have all trials of a cell: if the latter did not run again, means would mix both inputs.
-    """
-    if not ended:
-        return _new(tuple(numbers))
-    if inputs is None:
-        return tuple(PlannedTrial(number, _unknown(ended, number)) for number in numbers)
-    beyond = sorted({folder.trial for folder in ended if folder.trial not in numbers})
-    known = (*numbers, *beyond)
-    each = zip(known, inputs.accepted(cell, known), inputs.without_capture(cell, known), strict=True)
-    found = []
-    for number, digests, bare in each:
-        reason = reason_of(ended, number, *digests)
-        if reason is Reason.INPUTS_CHANGED and TrialFolder(number, bare) in ended:
-            reason = Reason.NO_CAPTURES
-        if number in numbers or reason is Reason.INPUTS_CHANGED:
-            found.append(PlannedTrial(number, reason))
-    return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def _to_run(trials: tuple[PlannedTrial, ...]) -> int:
-    return sum([trial.reason in _RUNS for trial in trials])
-
-
-@cache
-def _new(numbers: tuple[int, ...]) -> tuple[PlannedTrial, ...]:
-    """Return these trials as new ones; cells share them, as a large plan has mostly new ones."""
-    return tuple(PlannedTrial(number, Reason.NEW) for number in numbers)
-
-
-def _unknown(ended: Sequence[TrialFolder], trial: int) -> Reason:
-    own = [folder for folder in ended if folder.trial == trial]
-    kinds = {folder.kind for folder in own}
-    if "" in kinds:
-        return Reason.ENDED
-    if "invalid" in kinds:
-        return Reason.INVALID_BEFORE
-    tries = Counter(folder.inputs for folder in own)
-    if not tries:
-        return Reason.NEW
-    return Reason.FAILED_BEFORE if max(tries.values()) < MOST_TRIES else Reason.GIVEN_UP
 
 
 def _cautions(matrix: Matrix) -> tuple[Caution, ...]:

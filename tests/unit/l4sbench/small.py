@@ -36,7 +36,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.program.trial import EndedTrial, Judgement, TrialSpec
-from l4sbench.store import Run, locked
+from l4sbench.store import Run, TrialFolder, locked
 
 IDENTITY = Identity("small", "7.0.0", {"kernel": "k1"}, {"tcp_prague": "p1"}, {"lean": "t1"})
 TRAITS = TestbedTraits("lean", wires=True, parallel=True, cost=CostModel(0.5, 0.01, 0.0001), memory_mb=10)
@@ -67,6 +67,13 @@ done
 """
 # It ends when the testbed's process ends, however that ends.
 COMMAND = ("setpriv", "--pdeathsig", "KILL", "sh", "-c")
+
+
+def folders(*texts: str) -> tuple[TrialFolder, ...]:
+    """Return the folders of trials that have these names."""
+    found = tuple(map(TrialFolder.parse, texts))
+    assert all(found)
+    return tuple(filter(None, found))
 
 
 @cache

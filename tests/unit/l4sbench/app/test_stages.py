@@ -22,7 +22,8 @@ from l4sbench.facts.events import Progress, Status
 from l4sbench.facts.traits import Identity, Stage, Stages
 from l4sbench.matrix import Matrix
 from l4sbench.planning.estimating import Costs
-from l4sbench.planning.plan import Plan, Reason, as_json, plan
+from l4sbench.planning.plan import Plan, as_json, plan
+from l4sbench.planning.trials import Reason
 from l4sbench.program.trial import TrialSpec
 from l4sbench.store import Run, StoreView, locked
 from tests.patience import PATIENCE_S

@@ -26,7 +26,8 @@ from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
 from l4sbench.planning.cost import CostBook
 from l4sbench.planning.estimating import Costs, kind_of
-from l4sbench.planning.plan import Reason, plan
+from l4sbench.planning.plan import plan
+from l4sbench.planning.trials import Reason
 from l4sbench.program.trial import EndedTrial, TrialSpec
 from l4sbench.store import Run, TrialFolder, locked
 from l4sbench.store.leavings import MOST_FILES, TOO_MANY

@@ -15,18 +15,12 @@ from l4sbench.errors import InputError
 from l4sbench.facts.traits import CostModel
 from l4sbench.matrix import Matrix
 from l4sbench.planning.estimating import Costs
-from l4sbench.planning.plan import Plan, Reason, as_json, looks, plan, reason_of
+from l4sbench.planning.plan import Plan, as_json, plan
+from l4sbench.planning.trials import Reason
 from l4sbench.store import Run, StoreView, TrialFolder
 from tests.unit.l4sbench import small
 
 COST = CostModel(fixed_s=1.0, per_virtual_s=0.1, per_mbit_s=0.01)
-
-
-def names(*texts: str) -> tuple[TrialFolder, ...]:
-    """Return the folders of these names."""
-    found = tuple(map(TrialFolder.parse, texts))
-    assert all(found)
-    return tuple(filter(None, found))
 
 
 def planned(wanted: Matrix, view: StoreView | None = None, filters: Sequence[str] = ()) -> Plan:
@@ -62,7 +56,7 @@ def test_trials_that_ended_without_captures_are_named(tmp_path: Path) -> None:
     wanted = small.matrix(tmp_path)
     first = planned(wanted)
     cell_id, one = folder_of(first, 0, 1)
-    view = StoreView({cell_id: names(one, "2-0123456789ab")})
+    view = StoreView({cell_id: small.folders(one, "2-0123456789ab")})
     captured = plan(wanted, view, small.IDENTITY, small.TRAITS, Costs(COST), capture=True)
     reasons = [trial.reason for trial in captured.cells[0].trials]
     assert reasons == [Reason.NO_CAPTURES, Reason.INPUTS_CHANGED]
@@ -81,7 +75,9 @@ def test_every_reason(tmp_path: Path) -> None:
     cell_id, one = folder_of(first, 0, 1)
     _, two = folder_of(first, 0, 2)
     other_id, other = folder_of(first, 1, 2)
-    view = StoreView({cell_id: names(one, f"{two}.failed-1", "3-0123456789ab"), other_id: names(other)})
+    view = StoreView(
+        {cell_id: small.folders(one, f"{two}.failed-1", "3-0123456789ab"), other_id: small.folders(other)}
+    )
     second = planned(wanted, view)
     reasons = [trial.reason for trial in second.cells[0].trials]
     assert reasons == [Reason.ENDED, Reason.FAILED_BEFORE, Reason.INPUTS_CHANGED]
@@ -89,33 +85,14 @@ def test_every_reason(tmp_path: Path) -> None:
     assert second.to_run == 16
 
 
-def test_a_failed_try_with_other_inputs_is_changed_inputs() -> None:
-    assert reason_of(names("1-aa.failed-2"), 1, "bb") is Reason.INPUTS_CHANGED
-    assert reason_of(names("1-aa.failed-2", "1-aa"), 1, "aa") is Reason.ENDED
-    assert reason_of(names("11-aa"), 1, "aa") is Reason.NEW
-
-
-def test_three_failed_tries_are_enough() -> None:
-    tries = names(*(f"1-aa.failed-{number}" for number in range(1, 5)))
-    assert [reason_of(tries[:count], 1, "aa") for count in range(1, 5)] == [
-        Reason.FAILED_BEFORE,
-        Reason.FAILED_BEFORE,
-        Reason.GIVEN_UP,
-        Reason.GIVEN_UP,
-    ]
-    assert reason_of(tries, 1, "bb") is Reason.INPUTS_CHANGED
-    assert reason_of([TrialFolder(1, "aa", "invalid")], 1, "aa") is Reason.INVALID_BEFORE
-    assert [reason.runs for reason in Reason] == [True, False, True, False, True, True, True]
-
-
 def test_without_a_testbed_what_stands_is_believed(tmp_path: Path) -> None:
     wanted = small.matrix(tmp_path)
     ids = [cell.id for cell in wanted.cells]
-    view = StoreView({ids[0]: names("1-aa", "2-aa.failed-1")})
+    view = StoreView({ids[0]: small.folders("1-aa", "2-aa.failed-1")})
     reasons = [t.reason for t in plan(wanted, view, None, small.TRAITS, Costs(COST)).cells[0].trials]
     assert reasons == [Reason.ENDED, Reason.FAILED_BEFORE]
     view = StoreView(
-        {ids[0]: (TrialFolder(1, "aa", "invalid"), *names(*(f"2-aa.failed-{n}" for n in (1, 2, 3))))}
+        {ids[0]: (TrialFolder(1, "aa", "invalid"), *small.folders(*(f"2-aa.failed-{n}" for n in (1, 2, 3))))}
     )
     unknown = plan(wanted, view, None, small.TRAITS, Costs(COST))
     assert [t.reason for t in unknown.cells[0].trials] == [Reason.INVALID_BEFORE, Reason.GIVEN_UP]
@@ -189,15 +166,6 @@ def test_adaptive_trials_are_planned_up_to_the_first_look(tmp_path: Path) -> Non
     found = planned(small.matrix(tmp_path, trials="{min: 3, max: 10, until: decided}"))
     assert found.to_run == 6 * 3
     assert found.most_added == 6 * 7
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "expected"),
-    [(3, 10, (3, 5, 10)), (5, 10, (5, 10)), (6, 8, (6, 8)), (2, 4, (2, 4)), (3, 3, (3,)), (1, 5, (1, 5))],
-)
-def test_looks(tmp_path: Path, least: int, most: int, expected: tuple[int, ...]) -> None:
-    wanted = small.matrix(tmp_path, trials=f"{{min: {least}, max: {most}, until: decided}}")
-    assert looks(wanted.trials) == expected
 
 
 def test_order_is_shuffled_by_the_seed_alone(tmp_path: Path) -> None:
