@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which trials of a cell run, and why: by their numbers and by the folders of those that have ended."""
+"""Reasons for which trials of a cell run or not: their numbers, and the folders of those that have ended."""
 
 from __future__ import annotations
 
