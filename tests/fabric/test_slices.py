@@ -20,8 +20,9 @@ from fablib_slices.nics import cards_of
 from fablib_slices.records import keep, keep_inventory, kept_spec
 from fablib_slices.spec import PortWishes, SwitchWishes
 from l4sbench.errors import InputError, TestbedError
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of, require_placed
+from l4sbench.testbeds.ssh.layout import require_placed
 from l4sbench.testbeds.ssh.switches import switches_of
 from l4sbench.topology import topology
 from tests.fabric.conftest import StandIn, manager_of

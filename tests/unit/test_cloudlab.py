@@ -17,8 +17,9 @@ import pytest
 
 from l4sbench.app.api import plan_of
 from l4sbench.app.prepare import RunOptions
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of, require_placed
+from l4sbench.testbeds.ssh.layout import require_placed
 from l4sbench.topology import topology
 from tests.patience import PATIENCE_S
 

@@ -26,9 +26,9 @@ from l4sbench.planning.estimating import Costs
 from l4sbench.planning.plan import plan
 from l4sbench.store import StoreView
 from l4sbench.testbeds import ssh
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.images import read_image
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.topology import find_topology
 from reports.compare import load_margins
 from reports.published.claims import load_study

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from l4sbench.errors import InputError, Problem, suggest
 from l4sbench.facts.kernels import KEEP, KernelWish
 from l4sbench.testbeds.ssh.facts import HostFacts
+from l4sbench.testbeds.ssh.hosts import Host
 from l4sbench.testbeds.ssh.images import load_images
 from l4sbench.testbeds.ssh.installs import installs
 from l4sbench.testbeds.ssh.kernels import Allowed, own_kernels
-from l4sbench.testbeds.ssh.layout import Host
 
 if TYPE_CHECKING:
     from fablib_slices import SliceSpec

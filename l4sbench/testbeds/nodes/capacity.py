@@ -24,7 +24,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.facts.traits import MOST_LATE, late_share
 from l4sbench.testbeds.nodes import carrying
 from l4sbench.testbeds.nodes.plan import BASTION
-from l4sbench.testbeds.ssh.layout import CARRIES_NOTHING
+from l4sbench.testbeds.ssh.hosts import CARRIES_NOTHING
 from l4sbench.text.models import Strict
 
 if TYPE_CHECKING:

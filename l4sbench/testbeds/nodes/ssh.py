@@ -17,7 +17,7 @@ from l4sbench.errors import TestbedError
 from l4sbench.testbeds.nodes import connect
 from l4sbench.testbeds.nodes.keeper import SOCKET
 from l4sbench.testbeds.nodes.plan import BASTION
-from l4sbench.testbeds.ssh.layout import CARRIES_VARIABLE, REWRITES_VARIABLE
+from l4sbench.testbeds.ssh.hosts import CARRIES_VARIABLE, REWRITES_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

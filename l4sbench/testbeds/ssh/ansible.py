@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from l4sbench.disk import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh.environment import environment, require
-from l4sbench.testbeds.ssh.layout import is_template
+from l4sbench.testbeds.ssh.hosts import is_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ from l4sbench.errors import InputError, Problem
 from l4sbench.facts.traits import Identity, Needs, Stage, Stages
 from l4sbench.testbeds.ssh.facts import HostFacts, NodeNeeds, asked_of, identity, node_needs
 from l4sbench.testbeds.ssh.fitness import unfit
+from l4sbench.testbeds.ssh.hosts import Host, settled
 from l4sbench.testbeds.ssh.images import Image, load_images
 from l4sbench.testbeds.ssh.installs import installs, possible_installs
 from l4sbench.testbeds.ssh.inventory import read_inventory
@@ -31,11 +32,8 @@ from l4sbench.testbeds.ssh.kernels import (
     unfit_kernels,
 )
 from l4sbench.testbeds.ssh.layout import (
-    Host,
     approximated,
-    executable_variables,
     require_placed,
-    settled,
     shared_by_all,
     too_fast,
     unable_to_rewrite,
@@ -44,6 +42,7 @@ from l4sbench.testbeds.ssh.lean import source_digest
 from l4sbench.testbeds.ssh.memory import CHANGE_S, Known
 from l4sbench.testbeds.ssh.switches import placed_of
 from l4sbench.testbeds.ssh.switching import Switching
+from l4sbench.testbeds.ssh.trialvars import executable_variables
 
 if TYPE_CHECKING:
     from pathlib import Path

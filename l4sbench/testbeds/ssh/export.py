@@ -31,26 +31,22 @@ from l4sbench.program.timing import tools
 from l4sbench.program.trial import draw_conditions, seed_of
 from l4sbench.program.uses import senders
 from l4sbench.testbeds.ssh.facts import node_needs
+from l4sbench.testbeds.ssh.hosts import TO_FILL_IN, settled
 from l4sbench.testbeds.ssh.inventory import read_inventory
 from l4sbench.testbeds.ssh.kernels import module_sources
-from l4sbench.testbeds.ssh.layout import (
-    TO_FILL_IN,
-    executable_variables,
-    require_placed,
-    settled,
-    trial_variables,
-)
+from l4sbench.testbeds.ssh.layout import require_placed
 from l4sbench.testbeds.ssh.lean import NAME, compiled
 from l4sbench.testbeds.ssh.switches import addresses_of, misplaced_switches, placed_of, switch_config
 from l4sbench.testbeds.ssh.switching import Switching
 from l4sbench.testbeds.ssh.testbed import MEET_S, TRAITS
+from l4sbench.testbeds.ssh.trialvars import executable_variables, trial_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from l4sbench.facts.cell import Cell
     from l4sbench.matrix import Matrix
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.testbeds.ssh.switches import Switch
     from l4sbench.topology import Topology
 

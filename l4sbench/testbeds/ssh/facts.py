@@ -19,7 +19,7 @@ from l4sbench.facts.traits import Identity
 from l4sbench.program.netem import pauses_hosts
 from l4sbench.program.rewriting import rewrites
 from l4sbench.program.wires import pausing
-from l4sbench.testbeds.ssh.layout import EVERY_NODE
+from l4sbench.testbeds.ssh.hosts import EVERY_NODE
 from l4sbench.traffic.send import NO_TOOLS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog, CongestionControl, KernelNeeds
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.groups import Group
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.topology import Topology
     from l4sbench.traffic.send import HostTools
 

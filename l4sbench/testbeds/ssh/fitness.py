@@ -19,7 +19,7 @@ from l4sbench.testbeds.ssh.facts import (
     clock_off_s,
     older,
 )
-from l4sbench.testbeds.ssh.layout import TC_VARIABLE
+from l4sbench.testbeds.ssh.hosts import TC_VARIABLE
 from l4sbench.traffic.family import Family
 from l4sbench.traffic.flent import WITHOUT_NETPERF
 from l4sbench.traffic.tools import IPERF3
@@ -27,7 +27,7 @@ from l4sbench.traffic.tools import IPERF3
 if TYPE_CHECKING:
     from l4sbench.facts.traits import Needs
     from l4sbench.testbeds.ssh.facts import HostFacts
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.topology import Topology
 
 CLOCK_S: Final = 60.0

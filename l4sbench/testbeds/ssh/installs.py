@@ -15,8 +15,8 @@ from l4sbench.text.wording import counted
 if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.testbeds.ssh.images import Image, Tool
-    from l4sbench.testbeds.ssh.layout import Host
 
 _CLOUD: Final = "-cloud-"
 """A part of the releases of kernels that have the drivers of clouds alone."""

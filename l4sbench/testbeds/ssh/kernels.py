@@ -27,8 +27,8 @@ from l4sbench.errors import BadValueError, InputError, Problem, suggest
 from l4sbench.facts.kernels import DISTRIBUTION, KernelWish
 from l4sbench.testbeds.ssh.dkms import package
 from l4sbench.testbeds.ssh.facts import NodeNeeds, entries_of, node_needs, parts_of_linux, tc_parts
+from l4sbench.testbeds.ssh.hosts import MODULES_VARIABLE
 from l4sbench.testbeds.ssh.images import BUILD_COMMAND, Image, Offers
-from l4sbench.testbeds.ssh.layout import MODULES_VARIABLE
 from l4sbench.text.wording import quoted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from l4sbench.testbeds.ssh.facts import HostFacts
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
 
 VARIABLE: Final = "l4sbench_kernels"
 ALWAYS_VARIABLE: Final = "l4sbench_kernel"

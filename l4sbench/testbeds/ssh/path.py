@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from l4sbench.errors import InputError, Problem, TestbedError
 from l4sbench.program import path_programs
 from l4sbench.testbeds.ssh import ansible
-from l4sbench.testbeds.ssh.layout import trial_variables
+from l4sbench.testbeds.ssh.trialvars import trial_variables
 from l4sbench.text.models import first_problem
 from l4sbench.text.units import Duration
 

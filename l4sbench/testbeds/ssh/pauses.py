@@ -20,8 +20,8 @@ from pydantic import Field, ValidationError
 from l4sbench.disk import assets
 from l4sbench.errors import TestbedError
 from l4sbench.testbeds.ssh import ansible
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.text.models import Strict, first_problem
 
 if TYPE_CHECKING:

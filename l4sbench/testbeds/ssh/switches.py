@@ -23,7 +23,7 @@ from l4sbench.catalog.switches import switch_programs
 from l4sbench.disk.document import Document, Flaw
 from l4sbench.errors import InputError, Problem
 from l4sbench.program.switches import plain_value
-from l4sbench.testbeds.ssh.layout import hosts_of
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.text.models import Strict
 from l4sbench.traffic.family import Family
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog.switches import SwitchProgram
     from l4sbench.disk.document import Tree
     from l4sbench.facts.cell import Cell
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.topology import Node, Topology
 
 VARIABLE: Final = "l4sbench_switch"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from l4sbench.catalog import Catalog
     from l4sbench.facts.cell import Cell
     from l4sbench.facts.traits import Needs
-    from l4sbench.testbeds.ssh.layout import Host
+    from l4sbench.testbeds.ssh.hosts import Host
     from l4sbench.topology import Topology
 
 PLAYBOOK: Final = "switch.yml"

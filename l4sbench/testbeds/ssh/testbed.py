@@ -25,13 +25,13 @@ from l4sbench.testbeds.ssh import ansible
 from l4sbench.testbeds.ssh.brought import brought
 from l4sbench.testbeds.ssh.declared import Declared, declared
 from l4sbench.testbeds.ssh.kernels import running
-from l4sbench.testbeds.ssh.layout import keeper_of, trial_variables
 from l4sbench.testbeds.ssh.lean import compiled
 from l4sbench.testbeds.ssh.memory import Memory
 from l4sbench.testbeds.ssh.path import measure, require_path
 from l4sbench.testbeds.ssh.readiness import PREPARE_LIMIT_S, HostsState, Readiness, facts_of, patiently
 from l4sbench.testbeds.ssh.results import HostReport, skew_ms, unpack, write_start
 from l4sbench.testbeds.ssh.switching import require_clock
+from l4sbench.testbeds.ssh.trialvars import keeper_of, trial_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -14,10 +14,10 @@ from l4sbench.engine.testbed import Outcome
 from l4sbench.errors import Problem
 from l4sbench.facts.traits import CostModel, Identity, Needs, TestbedTraits
 from l4sbench.program.trial import TrialSpec
-from l4sbench.testbeds.ssh.layout import trial_variables
 from l4sbench.testbeds.ssh.lean import source_digest
 from l4sbench.testbeds.ssh.results import skew_ms, unpack, write_start
 from l4sbench.testbeds.ssh.testbed import MEET_S
+from l4sbench.testbeds.ssh.trialvars import trial_variables
 from tests.lab.icount.machine import Image, machine, run
 
 HOST = "one"

@@ -15,7 +15,7 @@ from l4sbench.catalog import Catalog
 from l4sbench.catalog.switches import switch_programs
 from l4sbench.disk import assets
 from l4sbench.errors import InputError
-from l4sbench.testbeds.ssh.layout import Host, hosts_of
+from l4sbench.testbeds.ssh.hosts import Host, hosts_of
 from l4sbench.testbeds.ssh.switches import Switch, switch_config
 from l4sbench.topology import topology
 from tests.unit.l4sbench.testbeds.inventories import hosts_for

@@ -19,7 +19,7 @@ from l4sbench.matrix import Matrix
 from l4sbench.planning.inputs import TrialInputs, executables_used, needs
 from l4sbench.program import problems, programs
 from l4sbench.program.trial import draw_conditions
-from l4sbench.testbeds.ssh.layout import executable_variables
+from l4sbench.testbeds.ssh.trialvars import executable_variables
 from l4sbench.testbeds.virtual.script import guest_script
 from l4sbench.topology import topology
 from tests.unit.l4sbench.elf import program

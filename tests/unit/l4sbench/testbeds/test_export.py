@@ -17,8 +17,9 @@ from l4sbench.cli import main
 from l4sbench.errors import InputError
 from l4sbench.program import Program
 from l4sbench.testbeds.ssh.environment import environment
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of, misplaced
+from l4sbench.testbeds.ssh.layout import misplaced
 from l4sbench.topology import topology
 from tests.attack.hostile import crossed
 from tests.patience import ran

@@ -25,7 +25,7 @@ from l4sbench.testbeds.ssh.facts import (
     read_facts,
 )
 from l4sbench.testbeds.ssh.fitness import unfit
-from l4sbench.testbeds.ssh.layout import Host
+from l4sbench.testbeds.ssh.hosts import Host
 from l4sbench.topology import topology
 from l4sbench.traffic.family import Family
 

@@ -14,6 +14,7 @@ from l4sbench.errors import InputError, TestbedError
 from l4sbench.matrix import Matrix
 from l4sbench.testbeds.ssh.brought import brought
 from l4sbench.testbeds.ssh.facts import HostFacts, HostModule
+from l4sbench.testbeds.ssh.hosts import Host
 from l4sbench.testbeds.ssh.images import Image, Offers, Tool, load_images
 from l4sbench.testbeds.ssh.kernels import (
     Choice,
@@ -27,7 +28,6 @@ from l4sbench.testbeds.ssh.kernels import (
     running,
     unfit_kernels,
 )
-from l4sbench.testbeds.ssh.layout import Host
 from l4sbench.topology import topology
 
 LINE6 = topology("line6")

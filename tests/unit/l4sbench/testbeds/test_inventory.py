@@ -20,8 +20,8 @@ from l4sbench.errors import InputError, TestbedError
 from l4sbench.testbeds.ssh import inventory as module
 from l4sbench.testbeds.ssh.ansible import Played, play
 from l4sbench.testbeds.ssh.facts import read_facts
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of
 from tests.patience import PATIENCE_S
 
 SCRIPT = '#!/bin/sh\ntouch {}\necho \'{{"_meta": {{"hostvars": {{}}}}}}\'\n'

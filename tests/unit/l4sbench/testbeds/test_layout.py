@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""Which host holds which nodes: what is understood, and every mistake that is told before anything runs."""
+"""Layouts that are possible, and every mistake in one that is reported before anything runs."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from l4sbench.app.api import find_matrix, programs_of
-from l4sbench.errors import InputError
+from l4sbench.app.api import find_matrix
 from l4sbench.matrix import Matrix
-from l4sbench.program.data import Command
+from l4sbench.testbeds.ssh.hosts import Host, hosts_of, settled
 from l4sbench.testbeds.ssh.layout import (
-    TO_FILL_IN,
-    Host,
     approximated,
-    hosts_of,
     misplaced,
-    settled,
     shared_by_all,
     too_fast,
-    trial_variables,
     unable_to_rewrite,
 )
 from l4sbench.text.units import Rate
 from l4sbench.topology import offered, topology
-from tests.patience import PATIENCE_S
 from tests.unit.l4sbench.testbeds.inventories import hosts_for
 
 LINE6 = topology("line6")
@@ -135,35 +128,6 @@ def test_all_nodes_are_not_on_two_hosts() -> None:
     assert list(shared_by_all(hosts)) == []
 
 
-def test_a_list_may_name_a_node_all() -> None:
-    (host,) = hosts_of({"a": {"l4sbench_nodes": ["all"]}}, "hosts.yml")
-    assert host.nodes == ("all",)
-    assert settled([host], [LINE6]) == (host,)
-
-
-@pytest.mark.parametrize(
-    ("variables", "path"),
-    [
-        ({"a": {}}, ""),
-        ({"a": {"l4sbench_nodes": []}}, "a.l4sbench_nodes"),
-        ({"a": {"l4sbench_node": 3}}, "a.l4sbench_node"),
-        ({"a": {"l4sbench_node": "router", "l4sbench_ports": "x"}}, "a.l4sbench_ports"),
-        ({"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": 1234}}}, "a.l4sbench_ports.net-rx"),
-        (
-            {"a": {"l4sbench_node": "router", "l4sbench_ports": {"net-rx": TO_FILL_IN}}},
-            "a.l4sbench_ports.net-rx",
-        ),
-        ({"a": {"l4sbench_node": "router", "l4sbench_modules": ["x"]}}, "a.l4sbench_modules"),
-        ({"a": {"l4sbench_node": "{{ x }}"}}, "a.l4sbench_node"),
-        ({"a": {"l4sbench_node": "router", "l4sbench_kernles": []}}, "a.l4sbench_kernles"),
-    ],
-)
-def test_variables_that_cannot_be_understood(variables: dict[str, dict[str, object]], path: str) -> None:
-    with pytest.raises(InputError) as error:
-        hosts_of(variables, "hosts.yml")
-    assert [problem.path for problem in error.value.problems] == [path]
-
-
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
@@ -185,21 +149,6 @@ def test_variables_that_cannot_be_understood(variables: dict[str, dict[str, obje
 )
 def test_hosts_that_cannot_be_the_topology(hosts: list[Host], told: str) -> None:
     assert any(told in str(problem) for problem in misplaced(hosts, LINE6, "hosts.yml"))
-
-
-def test_a_trial_has_the_programs_of_all_nodes_and_a_place_to_meet() -> None:
-    _, topology, programs = programs_of(find_matrix("quickstart"), ["aqm=dualpi2"])
-    given = trial_variables(programs, topology, "t", "o", PATIENCE_S)
-    assert given["l4sbench_meet"] == "10.0.5.1"
-    assert given["l4sbench_programs"] == {node: program.to_json() for node, program in programs.items()}
-
-
-def test_no_text_of_a_program_is_a_template_to_ansible() -> None:
-    _, topology, programs = programs_of(find_matrix("quickstart"))
-    evil = Command(("tc", "{{ lookup('pipe', 'id') }}"))
-    wrong = {**programs, "router": replace(programs["router"], setup=(evil,))}
-    with pytest.raises(InputError, match="takes it for a template"):
-        trial_variables(wrong, topology, "t", "o", PATIENCE_S)
 
 
 def test_cells_that_hosts_do_not_carry_are_reported_with_the_rate_that_fits() -> None:

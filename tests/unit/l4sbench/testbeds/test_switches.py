@@ -18,8 +18,8 @@ from l4sbench.catalog import Catalog
 from l4sbench.errors import InputError, TrialFailed
 from l4sbench.testbeds.fabric import FabricTestbed
 from l4sbench.testbeds.ssh.facts import SwitchFacts
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.testbeds.ssh.switches import switches_of
 from l4sbench.testbeds.ssh.switching import Switching, require_clock
 from l4sbench.topology import topology

@@ -14,7 +14,7 @@ from l4sbench.disk import assets
 from l4sbench.errors import InputError
 from l4sbench.testbeds.fabric.specs import specs_of
 from l4sbench.testbeds.ssh.facts import node_needs
-from l4sbench.testbeds.ssh.layout import meeting_place, trial_variables
+from l4sbench.testbeds.ssh.trialvars import meeting_place, trial_variables
 from l4sbench.topology import Topology, find_topology, topology
 from tests.unit.l4sbench.testbeds.inventories import hosts_for, write_inventory
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from l4sbench.testbeds.nodes import carrying, ssh
 from l4sbench.testbeds.nodes.capacity import Capacity, RateTry
 from l4sbench.testbeds.nodes.plan import plan_lab
+from l4sbench.testbeds.ssh.hosts import hosts_of
 from l4sbench.testbeds.ssh.inventory import read_inventory
-from l4sbench.testbeds.ssh.layout import hosts_of
 from l4sbench.text.units import Rate
 from l4sbench.topology import topology
 
