@@ -37,7 +37,7 @@ from l4sbench.cli import (
     words,
 )
 from l4sbench.cli import slice as slices
-from l4sbench.cli.options import add_subcommands, as_filter
+from l4sbench.cli.options import add_subcommands
 from l4sbench.cli.terminal import Styled, answer, say
 from l4sbench.disk.userfiles import short
 from l4sbench.errors import InputError, L4sbenchError, TestbedError, did_you_mean, suggest
@@ -155,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments; filters may follow options, which argparse alone does not accept."""
+    """Parse the arguments; filters and words may follow options, which argparse alone does not accept."""
     parser = _parser()
     words = list(sys.argv[1:] if argv is None else argv)
     before, after = (words[: (cut := words.index("--"))], words[cut + 1 :]) if "--" in words else (words, [])
@@ -164,15 +164,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         if "words" not in args:
             parser.error("-- and what follows it are for l4sbench lab shell")
         args.words = after
-    unknown = [word for word in rest if word.startswith("-") or "filters" not in args]
+    own = _parser_of(parser, before)
+    many = next((one for one in own._actions if not one.option_strings and one.nargs in ("*", "+")), None)  # noqa: SLF001
+    unknown = [word for word in rest if word.startswith("-") or many is None]
     if unknown:
-        own = _parser_of(parser, before)
         word = unknown[0].partition("=")[0]
         options = (text for action in own._actions for text in action.option_strings)  # noqa: SLF001
         hint = did_you_mean(word, options) if word.startswith("--") else None
         raise InputError(f"unknown argument {short(unknown[0])}", hint or f"see {own.prog} --help")
-    if rest:
-        args.filters = [*args.filters, *(as_filter(word) for word in rest)]
+    if rest and many is not None:
+        parse = many.type if callable(many.type) else str
+        setattr(args, many.dest, [*getattr(args, many.dest), *map(parse, rest)])
     return args
 
 

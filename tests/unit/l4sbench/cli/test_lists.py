@@ -88,6 +88,12 @@ def test_words_pick_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "list", "matrices", "zzz") == "there are no matrices with zzz\n"
 
 
+def test_words_may_follow_options(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(shown(capsys, "list", "queues", "cake", "--json"))
+    assert rows
+    assert json.loads(shown(capsys, "list", "queues", "--json", "cake")) == rows
+
+
 def test_a_matrix_that_is_not_valid_has_no_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
