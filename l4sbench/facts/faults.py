@@ -49,7 +49,7 @@ class Remedy(Enum):
     )
     EVENT = (
         "an-event-that-came-late",
-        "a change of the path came late or not at all: run fewer trials at once with --jobs 1",
+        "a change of the path came late: use --jobs 1, and run nothing else on these machines",
     )
     RATE = (
         "another-rate-than-asked",
