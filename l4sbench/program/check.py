@@ -18,7 +18,7 @@ from l4sbench.catalog import Bottleneck
 from l4sbench.catalog.entries import PACKET_BYTES
 from l4sbench.catalog.template import write
 from l4sbench.errors import InputError, Problem
-from l4sbench.facts.factors import EVENTS, Owner, name_of
+from l4sbench.facts.factors import EVENTS, HOSTS, Owner, name_of
 from l4sbench.program import changes, timing
 from l4sbench.program.placement import Placement
 from l4sbench.program.wires import loss_chances
@@ -202,6 +202,8 @@ class _Shape:
 
     def _of_details(self) -> Iterator[str]:
         stated = self.cell.given.union(*(event.changes for event in self.cell.events))
+        if "host" in stated:
+            stated = stated.union(*HOSTS.values())
         for detail, factor in _DETAIL_OF.items():
             if detail in stated and factor not in stated:
                 yield f"{detail} has no effect without {factor}, which is 0 unless stated"

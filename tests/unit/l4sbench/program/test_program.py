@@ -578,6 +578,7 @@ def test_oddities(factors: dict[str, Value], message: str) -> None:
     "factors",
     [
         {"path__pause_at": "senders", "path__pause": "0s"},  # one value of an axis
+        {"path__pause_at": "senders", "host": "vm"},
         {"path__loss_burst": "3p", "events__x__at": "1s", "events__x__path.loss": "1%"},
     ],
 )
