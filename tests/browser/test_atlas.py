@@ -84,7 +84,7 @@ def test_what_to_set_instead_is_that_of_the_buffer_shown(visit: Open, page_file:
     labels = [atlas.catalog.congestion_control(name).label for name in (row.column.l4s, row.column.classic)]
     flows = "+beside+".join(labels)
     for size in sizes[row]:
-        place = f"rate={row.rate_mbps:g}mbit&rtt={row.rtt_ms:g}ms"
+        place = f"rate={Rate.of_mbps(row.rate_mbps)}&rtt={Duration.of_ms(row.rtt_ms)}"
         page = visit(f"#flows={flows}&queue=DualPI2&buffer={size:g}&{place}", path=page_file)
         expect(page.locator("#opened")).to_contain_text(f"Set this instead{advice(row, size)}")
 
