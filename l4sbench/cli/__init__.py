@@ -164,6 +164,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         if "words" not in args:
             parser.error("-- and what follows it are for l4sbench lab shell")
         args.words = after
+    if not rest:
+        return args
     own = _parser_of(parser, before)
     many = next((one for one in own._actions if not one.option_strings and one.nargs in ("*", "+")), None)  # noqa: SLF001
     unknown = [word for word in rest if word.startswith("-") or many is None]
@@ -172,7 +174,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         options = (text for action in own._actions for text in action.option_strings)  # noqa: SLF001
         hint = did_you_mean(word, options) if word.startswith("--") else None
         raise InputError(f"unknown argument {short(unknown[0])}", hint or f"see {own.prog} --help")
-    if rest and many is not None:
+    if many is not None:
         parse = many.type if callable(many.type) else str
         setattr(args, many.dest, [*getattr(args, many.dest), *map(parse, rest)])
     return args

@@ -51,7 +51,7 @@ PAIR_BYTES = 2 * PACKET_BYTES
 
 _FEWEST_RTTS = 10
 _FEWEST_PACKETS = 100
-_ALL_PPB = 10**9
+_EVERYTHING = Percent(10**9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _of_path(cell: Cell, parts: int) -> Iterator[Problem]:
         if isinstance(loss, Percent) and loss_chances(loss, cell.path_loss_burst)[0] > 1:
             message = f"losses of {cell.path_loss_burst} in a row cannot be {loss} of all packets"
             yield Problem("", "path.loss_burst", message, "make it longer")
-    if all(isinstance(loss, Percent) and loss.ppb == _ALL_PPB for loss in losses if loss is not None):
+    if all(loss in (None, _EVERYTHING) for loss in losses):
         message = f"with {cell.path_loss} nothing arrives in the whole trial, and no flow can start"
         yield Problem("", "path.loss", message, "make it smaller, or let an event change it")
     yield from _of_wifi(cell)

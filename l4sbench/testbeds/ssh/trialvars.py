@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The l4sbench authors
-"""The variables of one trial for playbooks: each host's part of it, and where hosts meet. Pure."""
+"""Variables that playbooks get beyond the inventory: of trials, and of users' programs. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from l4sbench.facts.cell import Cell
     from l4sbench.program import Program
     from l4sbench.topology import Topology
-
-
-def networks_of(topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Return the networks of a topology with their nodes."""
-    return {network.name: network.nodes for network in topology.networks}
 
 
 def keeper_of(topology: Topology, switches: Collection[str] = ()) -> str:
@@ -61,7 +56,7 @@ def trial_variables(
     return {
         "l4sbench_trial": trial,
         "l4sbench_owner": owner,
-        "l4sbench_networks": {name: list(nodes) for name, nodes in networks_of(topology).items()},
+        "l4sbench_networks": {network.name: list(network.nodes) for network in topology.networks},
         "l4sbench_programs": _plain(programs),
         "l4sbench_router": keeper_of(topology, switches),
         "l4sbench_meet": meeting_place(topology, switches),
