@@ -209,12 +209,13 @@ def _more(forecast: Forecast, planned: Planned) -> str:
 
     at = looks(planned.plan.matrix.trials)
     took = as_duration(forecast.work_s / planned.jobs)
-    known = counted(forecast.known, "cell")
+    source = "published trials"
+    if forecast.known:
+        source = f"own trials of {counted(forecast.known, 'cell')}, and from published ones elsewhere"
     first = " and ".join(str(number) for number in at[:-1]) or str(at[0])
     return (
         f"then until decided (judged after {first} trials, at most {at[-1]}): probably {forecast.trials} "
-        f"more, {took}; at most {forecast.most} (estimate for {known} from own trials, for the others from "
-        f"published ones)"
+        f"more, {took}; at most {forecast.most} (estimate from {source})"
     )
 
 

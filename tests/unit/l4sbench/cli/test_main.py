@@ -173,8 +173,9 @@ def test_plan_says_how_many_trials_until_decided(tmp_path: Path, capsys: pytest.
     """Of 28 cells 22 % get 2 more trials and 9 % another 5: 25."""
     matrix = adaptive(tmp_path)
     assert main(["plan", matrix]) == 0
-    said = "then until decided (judged after 3 and 5 trials, at most 10): probably 25 more"
-    assert said in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "then until decided (judged after 3 and 5 trials, at most 10): probably 25 more" in out
+    assert f"at most {28 * 7} (estimate from published trials)\n" in out
     assert main(["plan", matrix, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert (plain["trials_added_probably"], plain["trials_added_at_most"]) == (25, 28 * 7)
